@@ -1,0 +1,93 @@
+# Lanekeeper. `make help` lists the targets.
+.SUFFIXES:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+SHELL := /bin/bash
+
+CC ?= cc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+BUILD   ?= build
+PREFIX  ?= /usr/local
+WERROR  ?= -Werror
+SAN     ?=
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wwrite-strings -Wformat=2 -Wimplicit-fallthrough $(WERROR)
+OPT  ?= -O2
+CFLAGS   ?= $(OPT) -g -fno-omit-frame-pointer -ffp-contract=off
+CPPFLAGS += -D_GNU_SOURCE -Iserver -I. -I$(BUILD)
+ALL_CFLAGS = -std=gnu17 $(WARN) $(CFLAGS) $(SAN) -fPIC -pthread -MMD -MP
+LDFLAGS += $(SAN) -pthread
+LDLIBS  := -lnng -lprotobuf-c -lzstd -lxxhash -lyaml -lpcre2-8 -lz
+
+# Protocol messages: generated, never committed.
+PROTO   := $(wildcard proto/*.proto)
+PROTO_C := $(PROTO:%.proto=$(BUILD)/%.pb-c.c)
+
+# One archive a layer, in the order of who may use whom (server/README.md).
+LAYERS := base seq core op format store config worker host rpc
+src_of  = $(sort $(wildcard server/$(1)/*.c) $(wildcard server/$(1)/*/*.c))
+objs_of = $(patsubst %.c,$(BUILD)/%.o,$(call src_of,$(1)))
+lib_of  = $(BUILD)/lib/$(1).a
+
+define layer
+$(call lib_of,$(1)): $(call objs_of,$(1))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	@$(AR) rcs $$@ $$^
+endef
+$(foreach l,$(LAYERS),$(eval $(call layer,$(l))))
+
+PROTO_LIB := $(BUILD)/lib/proto.a
+$(PROTO_LIB): $(PROTO_C:.c=.o) $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard proto/*.c)))
+	@mkdir -p $(@D)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+
+$(BUILD)/%.pb-c.c $(BUILD)/%.pb-c.h: %.proto
+	@mkdir -p $(BUILD)
+	@protoc-c --c_out=$(BUILD) $<
+
+$(BUILD)/%.pb-c.o: $(BUILD)/%.pb-c.c
+	@echo "  CC  $<"
+	@$(CC) $(CPPFLAGS) $(filter-out $(WARN),$(ALL_CFLAGS)) -c -o $@ $<
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC  $<"
+	@$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+
+# Unit tests mirror server/: tests/unit/<layer>/test_<thing>.c is one Check program, linked with its
+# layer and those below it, so that a broken layer breaks no test beneath it.
+deps_base   := base
+deps_seq    := seq base
+deps_core   := core seq base
+deps_op     := op base
+deps_format := format base
+deps_store  := store base
+deps_config := config core seq base
+deps_worker := worker format store op proto base
+deps_rpc    := rpc proto core seq base
+deps_host   := host rpc config proto core seq format store op base
+UNIT_SRC := $(sort $(wildcard tests/unit/*/test_*.c))
+UNIT_BIN := $(UNIT_SRC:%.c=$(BUILD)/%)
+
+define unit
+$(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(BUILD)/tests/lib/check_main.o $(foreach d,$(deps_$(1)),$(BUILD)/lib/$(d).a)
+	@echo "  LD  $$@"
+	@$(CC) $(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(LDLIBS) $$(CHECK_LIBS)
+endef
+CHECK_LIBS = $(shell pkg-config --libs check)
+$(foreach l,$(LAYERS),$(eval $(call unit,$(l))))
+
+.PHONY: unit
+unit: $(UNIT_BIN)
+	@for t in $(UNIT_BIN); do $$t || exit 1; done
+
+.PRECIOUS: $(BUILD)/%.o $(BUILD)/%.pb-c.c $(BUILD)/%.pb-c.h
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
