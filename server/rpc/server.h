@@ -1,0 +1,79 @@
+/*
+ * One listening service: nng (raw REP) on the outside, a queue of calls on the inside.
+ *
+ * nng's callbacks run on its threads; they check the frame, queue the call and wake the owner through
+ * an eventfd. Everything declared here is called by the owner's thread alone. A call may be answered
+ * at once, later, or never: when its deadline passes or its peer is gone, the owner learns of it and
+ * must forget the call. Malformed and oversized messages are counted and refused without disturbing
+ * anybody else.
+ */
+#ifndef LK_RPC_SERVER_H
+#define LK_RPC_SERVER_H
+
+#include "base/status.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rpc_server;
+
+struct rpc_config {
+    const char *const *listen; /* "ipc:///run/x.sock", "tcp://127.0.0.1:7070", port 0 picks one */
+    uint32_t n_listen;
+    size_t message_max;        /* bytes of one request, frame included */
+    uint32_t calls_max;        /* calls waiting at once; more are answered RESOURCE_EXHAUSTED */
+    uint32_t socket_mode;      /* file mode of ipc sockets, for instance 0600 */
+};
+
+/* A request. Owned by the server until rpc_reply/rpc_fail/rpc_drop; then gone. */
+struct rpc_call {
+    uint16_t method;
+    uint32_t peer;           /* connection number: the same for all calls of one connection */
+    int64_t deadline_ms;     /* on CLOCK_MONOTONIC; 0 = as long as it takes (capped by the server) */
+    int64_t received_ms;
+    const uint8_t *header;   /* protobuf bytes of the request */
+    size_t header_bytes;
+    const uint8_t *payload;
+    size_t payload_bytes;
+    void *owner;             /* free for the host */
+};
+
+enum rpc_event_kind { RPC_EVENT_CALL, RPC_EVENT_PEER_GONE };
+struct rpc_event {
+    enum rpc_event_kind kind;
+    struct rpc_call *call; /* CALL */
+    uint32_t peer;
+};
+
+/* An address in use, an over-long socket path, a bad port: an error that names the address. A stale
+ * socket file is replaced only when nobody listens on it. */
+enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server **ret_server,
+                             struct lk_err *err);
+void rpc_server_close(struct rpc_server *server); /* answers what waits UNAVAILABLE; NULL is fine */
+
+/* Address number @i as clients can dial it, with the real port. */
+const char *rpc_server_address(const struct rpc_server *server, uint32_t i);
+
+int rpc_server_fd(const struct rpc_server *server); /* readable: rpc_server_next has something */
+bool rpc_server_next(struct rpc_server *server, struct rpc_event *ret_event);
+
+struct rpc_slice {
+    const void *data;
+    size_t bytes;
+};
+
+/* Answers and frees @call. The slices are copied once, into the message, as its payload. */
+void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message, const struct rpc_slice *payload,
+               uint32_t n_payload);
+void rpc_fail(struct rpc_call *call, enum lk_code code, const char *detail, const char *waited_for);
+void rpc_drop(struct rpc_call *call); /* the peer is gone: frees it without an answer */
+
+struct rpc_stats {
+    uint64_t calls, replies, refused_malformed, refused_busy, bytes_in, bytes_out;
+    uint32_t peers, waiting;
+};
+void rpc_server_stats(const struct rpc_server *server, struct rpc_stats *ret_stats);
+
+#endif
