@@ -6,7 +6,8 @@
  * caller skips: strict UTF-8 (no overlong forms, no surrogates, nothing above U+10FFFF), no raw
  * control characters in strings, paired surrogate escapes, RFC numbers, one value and then the end.
  *
- * Errors carry the byte offset in @text where the input stops being JSON.
+ * Errors are INVALID_ARGUMENT; their text begins "byte N: ", the offset in @text where the input
+ * stops being JSON, and @at is left there.
  */
 #ifndef LK_BASE_JSON_H
 #define LK_BASE_JSON_H
@@ -38,6 +39,7 @@ struct lk_json {
     size_t at;                                /* offset of the next byte to read */
     uint32_t depth;                           /* containers open now */
     uint8_t open[LK_JSON_DEPTH_MAX / 8];      /* bit set: the container at that depth is an object */
+    bool fresh;                               /* the innermost one was just entered: no comma yet */
     struct lk_buf scratch;                    /* decoded form of the last string that had escapes */
 };
 
@@ -72,7 +74,8 @@ enum lk_code lk_json_skip(struct lk_json *json, struct lk_err *err);
 enum lk_code lk_json_enter(struct lk_json *json, struct lk_err *err);
 
 /* Next member or element of the innermost container. For an object, the decoded key is set and
- * stays valid until the next call; for an array pass NULL for both. */
+ * stays valid until the next call; for an array, or for a key that does not matter, pass NULL for
+ * both: the key is validated all the same. */
 enum lk_code lk_json_next(struct lk_json *json, bool *ret_more, const uint8_t **ret_key,
                           size_t *ret_key_n, struct lk_err *err);
 

@@ -1,0 +1,347 @@
+#include "base/json.h"
+#include "base/utf8.h"
+#include "tests/lib/check_main.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Is @text, all of it, one JSON value? Tried by reading over it; @ret_at is where it stopped. */
+static bool valid(const void *text, size_t n, size_t *ret_at)
+{
+    struct lk_json json;
+    struct lk_err err = {0};
+    lk_json_init(&json, text, n);
+    bool ok = lk_json_skip(&json, &err) == LK_OK && lk_json_end(&json, &err) == LK_OK;
+    if (!ok) {
+        char prefix[40];
+        (void)snprintf(prefix, sizeof prefix, "byte %zu: ", json.at);
+        ck_assert_int_eq(err.code, LK_INVALID_ARGUMENT);
+        ck_assert_msg(strncmp(err.text, prefix, strlen(prefix)) == 0, "%s", err.text);
+    }
+    *ret_at = json.at;
+    lk_json_done(&json);
+    return ok;
+}
+
+/* Decodes the one string of @text. */
+static enum lk_code decode(const void *text, size_t n, struct lk_buf *out, struct lk_err *err)
+{
+    struct lk_json json;
+    const uint8_t *bytes = NULL;
+    size_t bytes_n = 0;
+    lk_json_init(&json, text, n);
+    enum lk_code code = lk_json_string(&json, &bytes, &bytes_n, err);
+    if (code == LK_OK)
+        code = lk_json_end(&json, err);
+    out->len = 0;
+    if (code == LK_OK)
+        lk_buf_put(out, bytes, bytes_n);
+    lk_json_done(&json);
+    return code;
+}
+
+static const char *const good[] = {
+    "null", "true", "false", "0", "-0", "10", "-1.5", "1e999", "1E+2", "1.0e-10", "0.1",
+    "123456789012345678901234567890", "\"\"", "\"a\"", "[]", "{}", " [ 1 , 2 ] ", "[[],[{}]]",
+    "{\"a\":1}", "{\"a\":{\"b\":[1,\"x\",null]},\"c\":false}", "\t\r\n 1 \n", "\"\\u0000\"",
+    "\"\\ud83d\\ude00\"", "\"\xf0\x9f\x98\x80\"", "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\x7f\"",
+    "{\"a\":1,\"a\":2}", "\xef\xbb\xbf{}", "\"\xf4\x8f\xbf\xbf\"", "\"\xe2\x80\xa8\xc2\x85\"",
+};
+
+static const struct {
+    const char *text;
+    size_t at;
+} bad[] = {
+    {"", 0},           {" ", 1},           {"nul", 0},        {"nulL", 0},     {"NaN", 0},
+    {"Infinity", 0},   {"-Infinity", 1},   {"+1", 0},         {"01", 0},       {"-01", 0},
+    {"1.", 2},         {".5", 0},          {"1e", 2},         {"1e+", 3},      {"0x10", 1},
+    {"[1,]", 3},       {"[,1]", 1},        {"[1 2]", 3},      {"[", 1},        {"[1", 2},
+    {"]", 0},          {"[}", 1},          {"{]", 1},         {"{\"a\"}", 4},  {"{\"a\":}", 5},
+    {"{\"a\":1,}", 7}, {"{'a':1}", 1},     {"{a:1}", 1},      {"{\"a\" 1}", 5}, {"{1:1}", 1},
+    {"\"a", 2},        {"\"\\x61\"", 1},   {"\"\\u12\"", 1},  {"\"\\u123g\"", 1}, {"\"\\\"", 3},
+    {"\"\t\"", 1},     {"\"a\nb\"", 2},    {"\"\x0b\"", 1},   {"\"\x0c\"", 1}, {"1 2", 2},
+    {"{} {}", 3},      {"{}{}", 2},        {"[1]]", 3},       {"//x\n1", 0},   {"1//x", 1},
+    {"truex", 4},      {"\xef\xbb\xbf\xef\xbb\xbf{}", 3},     {"\xff\xfe{", 0}, {"{}\xc2\xa0", 2},
+    /* RC-027: surrogates that are no pair, in either order */
+    {"\"\\ud83d\"", 1},      {"\"x\\udcb2y\"", 2},      {"\"\\ude00\\ud83d\"", 1},
+    {"\"\\ud83dA\"", 1},     {"\"\\ud83d\\u0041\"", 1}, {"\"\\ud83d\\ud83d\\ude00\"", 1},
+    {"\"\\ud83d\\n\"", 1},
+    /* RC-040: bytes that are no UTF-8 */
+    {"\"\xb2\"", 1},         {"\"a\xc0\xaf\"", 2},      {"\"\xed\xa0\xbd\xed\xb8\x80\"", 1},
+    {"\"\xf4\x90\x80\x80\"", 1}, {"\"\xe2\x82\"", 1},   {"\"\xe2\x82", 1},
+    {"\"\xf0\x9f\x98", 1},   {"\"\xf0\x80\x80\x80\"", 1}, {"\"\xe0\x80\x80\"", 1},
+    {"\"\xf5\x80\x80\x80\"", 1}, {"\"\xc3\"", 1},       {"\"\xff\"", 1},
+};
+
+START_TEST(what_the_rfc_allows_is_read_over)
+{
+    size_t at;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ck_assert_msg(valid(good[i], strlen(good[i]), &at), "%s", good[i]);
+        ck_assert_uint_eq(at, strlen(good[i]));
+    }
+}
+END_TEST
+
+START_TEST(what_it_forbids_is_refused_at_its_byte)
+{
+    size_t at;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_msg(!valid(bad[i].text, strlen(bad[i].text), &at), "%zu: %s", i, bad[i].text);
+        ck_assert_msg(at == bad[i].at, "%zu: %s: at %zu, not %zu", i, bad[i].text, at, bad[i].at);
+    }
+    ck_assert(!valid("\"a\0b\"", 5, &at)); /* a raw NUL */
+    ck_assert_uint_eq(at, 2);
+}
+END_TEST
+
+START_TEST(a_bad_string_is_refused_in_skipped_and_in_read_values_alike)
+{
+    struct lk_buf out = {0};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (bad[i].text[0] != '"')
+            continue;
+        struct lk_err err;
+        size_t at;
+        ck_assert_int_eq(decode(bad[i].text, strlen(bad[i].text), &out, &err),
+                         LK_INVALID_ARGUMENT);
+        char *nested = lk_format("{\"x\":[0,{\"y\":%s}]}", bad[i].text);
+        ck_assert_msg(!valid(nested, strlen(nested), &at), "%s", nested);
+        ck_assert_uint_ge(at, strlen("{\"x\":[0,{\"y\":") + bad[i].at);
+        free(nested);
+    }
+    lk_buf_done(&out);
+}
+END_TEST
+
+static void check_decoded(const char *text, const char *want, size_t want_n)
+{
+    struct lk_buf out = {0};
+    struct lk_err err;
+    ck_assert_msg(decode(text, strlen(text), &out, &err) == LK_OK, "%s", text);
+    ck_assert_uint_eq(out.len, want_n);
+    if (want_n > 0)
+        ck_assert_mem_eq(out.data, want, want_n);
+    lk_buf_done(&out);
+}
+
+START_TEST(strings_decode_to_their_bytes)
+{
+    check_decoded("\"\"", "", 0);
+    check_decoded("\"plain\"", "plain", 5);
+    check_decoded("\"\\ud83d\\ude00\"", "\xf0\x9f\x98\x80", 4);             /* RC-027 */
+    check_decoded("\"a\\u0000b\"", "a\0b", 3);                              /* RC-039 */
+    check_decoded("\"\\u0001\\u007f\"", "\x01\x7f", 2);
+    check_decoded("\"a\xe2\x80\xa8" "b\xc2\x85" "c\"", "a\xe2\x80\xa8" "b\xc2\x85" "c", 8); /* RC-026 */
+    check_decoded("\"\\u00e9\\u20AC\\uFFFF\"", "\xc3\xa9\xe2\x82\xac\xef\xbf\xbf", 8);
+    check_decoded("\"x\\n\\ty\\\\z\\/\"", "x\n\ty\\z/", 7);
+    check_decoded("\"\\udbff\\udfff\"", "\xf4\x8f\xbf\xbf", 4);
+}
+END_TEST
+
+START_TEST(a_character_is_found_wherever_it_falls_in_a_vector)
+{
+    static const char *const special[] = {"\\n", "\xc3\xa9", "\xf0\x9f\x98\x80", "\\u0041"};
+    for (size_t k = 0; k < sizeof special / sizeof *special; k++) {
+        for (size_t before = 0; before < 40; before++) {
+            char text[128], want[128], pad[41] = {0};
+            memset(pad, 'a', before);
+            (void)snprintf(text, sizeof text, "\"%s%szz\"", pad, special[k]);
+            const char *value = k == 0 ? "\n" : k == 3 ? "A" : special[k];
+            (void)snprintf(want, sizeof want, "%s%szz", pad, value);
+            check_decoded(text, want, strlen(want));
+            size_t at, cut = before + 1;
+            text[cut] = '\x1f';
+            ck_assert(!valid(text, strlen(text), &at));
+            ck_assert_uint_eq(at, cut);
+        }
+    }
+}
+END_TEST
+
+START_TEST(every_truncation_is_refused_within_bounds)
+{
+    static const char text[] = "{\"a\\u00e9\":[1.5e3,\"\xf0\x9f\x98\x80\\ud83d\\ude00\",null],\"b\":{}}";
+    size_t n = sizeof text - 1, at;
+    ck_assert(valid(text, n, &at));
+    for (size_t cut = 0; cut < n; cut++) {
+        char *copy = malloc(cut > 0 ? cut : 1); /* exact size: a sanitizer sees one byte too many */
+        memcpy(copy, text, cut);
+        ck_assert_msg(!valid(copy, cut, &at), "cut at %zu", cut);
+        ck_assert_uint_le(at, cut);
+        free(copy);
+    }
+}
+END_TEST
+
+/* RC-034 */
+START_TEST(hostile_nesting_is_an_error_and_no_crash)
+{
+    struct lk_buf text = {0};
+    size_t at;
+    for (int i = 0; i < 100000; i++)
+        lk_buf_puts(&text, "[");
+    ck_assert(!valid(text.data, text.len, &at));
+    ck_assert_uint_eq(at, LK_JSON_DEPTH_MAX);
+    text.len = 0;
+    for (int i = 0; i < 500000; i++)
+        lk_buf_puts(&text, "{\"a\":");
+    ck_assert(!valid(text.data, text.len, &at));
+    ck_assert_uint_eq(at, 5u * LK_JSON_DEPTH_MAX);
+    text.len = 0;
+    for (int i = 0; i < LK_JSON_DEPTH_MAX; i++)
+        lk_buf_puts(&text, i % 2 ? "[" : "{\"k\":");
+    lk_buf_puts(&text, "1");
+    for (int i = LK_JSON_DEPTH_MAX - 1; i >= 0; i--)
+        lk_buf_puts(&text, i % 2 ? "]" : "}");
+    ck_assert(valid(text.data, text.len, &at));
+    lk_buf_done(&text);
+}
+END_TEST
+
+START_TEST(the_cursor_walks_members_and_elements)
+{
+    static const char text[] = " {\"n\" : [1, 20 ,300], \"k\\u0065y\":{}, \"t\":true,\"s\":\"\\n\"} ";
+    struct lk_json json;
+    struct lk_err err;
+    const uint8_t *key, *value;
+    size_t key_n, n;
+    bool more, flag;
+    uint64_t sum = 0, v;
+    lk_json_init(&json, text, sizeof text - 1);
+    ck_assert_int_eq(lk_json_enter(&json, &err), LK_OK);
+    ck_assert_int_eq(lk_json_next(&json, &more, &key, &key_n, &err), LK_OK);
+    ck_assert(more && key_n == 1 && *key == 'n');
+    ck_assert_int_eq(lk_json_enter(&json, &err), LK_OK);
+    while (lk_json_next(&json, &more, NULL, NULL, &err) == LK_OK && more) {
+        ck_assert_int_eq(lk_json_u64(&json, 300, &v, &err), LK_OK);
+        sum += v;
+    }
+    ck_assert(!more);
+    ck_assert_uint_eq(sum, 321);
+    ck_assert_int_eq(lk_json_next(&json, &more, &key, &key_n, &err), LK_OK);
+    ck_assert(more && key_n == 3 && memcmp(key, "key", 3) == 0);
+    ck_assert_int_eq(lk_json_skip(&json, &err), LK_OK);
+    ck_assert_int_eq(lk_json_next(&json, &more, &key, &key_n, &err), LK_OK);
+    ck_assert_int_eq(lk_json_bool(&json, &flag, &err), LK_OK);
+    ck_assert(flag);
+    ck_assert_int_eq(lk_json_next(&json, &more, NULL, NULL, &err), LK_OK);
+    ck_assert_int_eq(lk_json_string(&json, &value, &n, &err), LK_OK);
+    ck_assert(n == 1 && *value == '\n');
+    ck_assert_int_eq(lk_json_next(&json, &more, NULL, NULL, &err), LK_OK);
+    ck_assert(!more);
+    ck_assert_int_eq(lk_json_end(&json, &err), LK_OK);
+    lk_json_done(&json);
+}
+END_TEST
+
+START_TEST(integers_outside_their_range_are_refused)
+{
+    static const char *const texts[] = {"301", "-1", "-0", "1.0", "1e2", "18446744073709551616",
+                                        "99999999999999999999999", "\"1\"", "null"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct lk_json json;
+        struct lk_err err;
+        uint64_t v = 7;
+        lk_json_init(&json, texts[i], strlen(texts[i]));
+        uint64_t max = i == 0 ? 300 : UINT64_MAX;
+        ck_assert_int_eq(lk_json_u64(&json, max, &v, &err), LK_INVALID_ARGUMENT);
+        ck_assert_uint_eq(v, 7);
+        lk_json_done(&json);
+    }
+    struct lk_json json;
+    uint64_t v;
+    lk_json_init(&json, "18446744073709551615", 20);
+    ck_assert_int_eq(lk_json_u64(&json, UINT64_MAX, &v, NULL), LK_OK);
+    ck_assert_uint_eq(v, UINT64_MAX);
+}
+END_TEST
+
+START_TEST(utf16_and_stray_marks_are_named)
+{
+    struct lk_json json;
+    struct lk_err err;
+    lk_json_init(&json, "\xff\xfe{\0}\0", 6);
+    ck_assert_int_ne(lk_json_skip(&json, &err), LK_OK);
+    ck_assert_ptr_nonnull(strstr(err.text, "UTF-16"));
+    lk_json_init(&json, "[\xef\xbb\xbf]", 5);
+    ck_assert_int_ne(lk_json_skip(&json, &err), LK_OK);
+    ck_assert_ptr_nonnull(strstr(err.text, "byte-order mark"));
+}
+END_TEST
+
+START_TEST(quoting_round_trips_and_replaces_what_is_no_utf8)
+{
+    char all[0x80];
+    for (int i = 0; i < 0x80; i++)
+        all[i] = (char)i;
+    struct lk_buf quoted = {0}, back = {0};
+    struct lk_err err;
+    lk_json_quote(&quoted, all, sizeof all);
+    ck_assert_int_eq(decode(quoted.data, quoted.len, &back, &err), LK_OK);
+    ck_assert_uint_eq(back.len, sizeof all);
+    ck_assert_mem_eq(back.data, all, sizeof all);
+
+    /* How many U+FFFD each bad form gives: RC-040. */
+    static const struct {
+        const char *bytes;
+        size_t marks;
+    } forms[] = {{"\xb2", 1}, {"\xc0\xaf", 2}, {"\xe2\x82", 1}, {"\xed\xa0\xbd\xed\xb8\x80", 6},
+                 {"\xf4\x90\x80\x80", 4}, {"\xf0\x9f\x98", 1}, {"\xf0\x9f\x98\x80", 0}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        size_t marks = 0;
+        quoted.len = 0;
+        lk_json_quote(&quoted, forms[i].bytes, strlen(forms[i].bytes));
+        ck_assert_int_eq(decode(quoted.data, quoted.len, &back, &err), LK_OK);
+        for (size_t k = 0; k + 3 <= back.len; k++)
+            marks += memcmp(back.data + k, "\xef\xbf\xbd", 3) == 0;
+        ck_assert_uint_eq(marks, forms[i].marks);
+    }
+    lk_buf_done(&quoted);
+    lk_buf_done(&back);
+}
+END_TEST
+
+/* Every code point, and every pair of bytes, against the arithmetic definition. */
+START_TEST(utf8_is_exactly_the_standards)
+{
+    bool ok;
+    uint8_t b[4];
+    unsigned wrong = 0; /* counted: an assertion each would take a minute */
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        size_t n = lk_utf8_put(c, b);
+        bool surrogate = c >= 0xd800 && c < 0xe000;
+        wrong += lk_utf8_valid_prefix(b, n) != (surrogate ? 0 : n);
+        for (size_t cut = 1; cut < n && !surrogate; cut++)
+            wrong += lk_utf8_step(b, cut, &ok) != cut || ok;
+    }
+    for (unsigned v = 0; v < 0x10000; v++) {
+        uint8_t two[2] = {(uint8_t)(v >> 8), (uint8_t)v};
+        size_t n = lk_utf8_step(two, 2, &ok);
+        bool want = two[0] < 0x80 || (two[0] >= 0xc2 && two[0] < 0xe0 && (two[1] & 0xc0) == 0x80);
+        wrong += ok != want || (ok && n != (two[0] < 0x80 ? 1u : 2u));
+    }
+    ck_assert_uint_eq(wrong, 0);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("base/json");
+    TCase *t = tcase_create("json");
+    tcase_add_test(t, what_the_rfc_allows_is_read_over);
+    tcase_add_test(t, what_it_forbids_is_refused_at_its_byte);
+    tcase_add_test(t, a_bad_string_is_refused_in_skipped_and_in_read_values_alike);
+    tcase_add_test(t, strings_decode_to_their_bytes);
+    tcase_add_test(t, a_character_is_found_wherever_it_falls_in_a_vector);
+    tcase_add_test(t, every_truncation_is_refused_within_bounds);
+    tcase_add_test(t, hostile_nesting_is_an_error_and_no_crash);
+    tcase_add_test(t, the_cursor_walks_members_and_elements);
+    tcase_add_test(t, integers_outside_their_range_are_refused);
+    tcase_add_test(t, utf16_and_stray_marks_are_named);
+    tcase_add_test(t, quoting_round_trips_and_replaces_what_is_no_utf8);
+    tcase_add_test(t, utf8_is_exactly_the_standards);
+    suite_add_tcase(s, t);
+    return s;
+}
