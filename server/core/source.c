@@ -1,0 +1,429 @@
+#include "core/source.h"
+
+#include <stdlib.h>
+
+__extension__ typedef __int128 i128;
+
+struct slice {
+    uint64_t id;
+    uint32_t epoch;
+    uint64_t k, r;           /* where it begins: block of the lane, row of the block */
+    uint32_t n, used;        /* used < n while it is in the ring */
+    uint64_t bytes;
+    bool measured;
+    uint64_t *row;           /* [cap] */
+    struct lk_row_measure *measure; /* [cap] */
+    uint32_t cap;
+};
+
+/* The row iterator of one dataset. */
+struct draw {
+    uint32_t epoch;          /* where the next slice will begin */
+    uint64_t k, r;
+    bool planned_out;        /* no rows beyond what is planned */
+    bool takes_part;         /* in the mixture: false once released */
+    uint64_t lane_blocks;
+    struct plan_block block; /* of (epoch, k) */
+    struct slice slice[LK_SLICES_MAX]; /* ring */
+    uint32_t head, n;
+    uint64_t next_id;
+    uint64_t planned_bytes;
+    uint64_t dry;            /* rows drawn since the last record */
+    uint64_t charged;        /* c_i: since the ledger began */
+    struct lk_dataset_counts counts;
+};
+
+struct source {
+    const struct lk_plan *plan;
+    uint32_t lane;
+    uint32_t datasets;
+    bool picked;             /* @pick has been chosen and must yield the next record */
+    bool ended;
+    uint32_t pick;
+    struct draw *draw;       /* [datasets] */
+    struct lk_span record;   /* the item last given */
+    struct lk_dropped *dropped;
+    uint32_t n_dropped, cap_dropped;
+};
+
+static bool endless(const struct source *s, uint32_t d)
+{
+    return s->plan->recipe->dataset[d].then == LK_THEN_REPEAT;
+}
+
+/* Makes (epoch, k, r) name a row that exists, or finds that there is none. */
+static void draw_settle(struct source *s, uint32_t d)
+{
+    struct draw *draw = &s->draw[d];
+    uint32_t epochs = s->plan->recipe->dataset[d].epochs;
+    if (draw->k == draw->lane_blocks) {
+        draw->k = 0;
+        draw->epoch++;
+        LK_CHECK(draw->epoch != 0);
+    }
+    draw->planned_out = !endless(s, d) && draw->epoch >= epochs;
+    if (!draw->planned_out)
+        draw->block = plan_block_at(s->plan, d, s->lane, draw->epoch, draw->k);
+}
+
+struct source *source_new(const struct lk_plan *plan, uint32_t lane)
+{
+    struct source *s = lk_zalloc(1, sizeof *s);
+    LK_CHECK(lane < plan->recipe->lanes);
+    s->plan = plan;
+    s->lane = lane;
+    s->datasets = plan->recipe->n_datasets;
+    s->draw = lk_zalloc(s->datasets, sizeof *s->draw);
+    for (uint32_t d = 0; d < s->datasets; d++) {
+        s->draw[d].takes_part = true;
+        s->draw[d].lane_blocks = plan_lane_blocks(plan, d, lane);
+        LK_CHECK(s->draw[d].lane_blocks > 0);
+        draw_settle(s, d);
+    }
+    return s;
+}
+
+void source_free(struct source *s)
+{
+    if (s == NULL)
+        return;
+    for (uint32_t d = 0; d < s->datasets; d++)
+        for (uint32_t i = 0; i < LK_SLICES_MAX; i++) {
+            free(s->draw[d].slice[i].row);
+            free(s->draw[d].slice[i].measure);
+        }
+    free(s->draw);
+    free(s->dropped);
+    free(s);
+}
+
+/* Planning ahead ---------------------------------------------------------------------------- */
+
+static uint64_t row_bytes(const struct plan_dataset *dataset, uint64_t row)
+{
+    return dataset->shape.row_bytes != NULL ? dataset->shape.row_bytes[row] : 1;
+}
+
+static void slice_push(struct slice *slice, uint64_t row)
+{
+    if (slice->n == slice->cap) {
+        slice->cap = slice->cap == 0 ? 64 : 2 * slice->cap;
+        slice->row = lk_resize(slice->row, slice->cap, sizeof *slice->row);
+        slice->measure = lk_resize(slice->measure, slice->cap, sizeof *slice->measure);
+    }
+    slice->row[slice->n++] = row;
+}
+
+bool source_plan(struct source *s, uint32_t d, uint64_t max_bytes, uint32_t max_rows,
+                 struct lk_slice *ret_slice)
+{
+    struct draw *draw = &s->draw[d];
+    const struct plan_dataset *dataset = &s->plan->dataset[d];
+    if (draw->n == LK_SLICES_MAX || draw->planned_out || !draw->takes_part || s->ended)
+        return false;
+    struct slice *slice = &draw->slice[(draw->head + draw->n) % LK_SLICES_MAX];
+    slice->id = draw->next_id++;
+    slice->epoch = draw->epoch;
+    slice->k = draw->k;
+    slice->r = draw->r;
+    slice->n = slice->used = 0;
+    slice->bytes = 0;
+    slice->measured = false;
+    if (max_rows > LK_SLICE_ROWS_MAX)
+        max_rows = LK_SLICE_ROWS_MAX;
+    while (draw->r < draw->block.rows) {
+        uint64_t row = plan_row(&draw->block, draw->r);
+        uint64_t bytes = row_bytes(dataset, row);
+        if (slice->n > 0 && (slice->n >= max_rows || slice->bytes + bytes > max_bytes))
+            break;
+        slice_push(slice, row);
+        slice->bytes += bytes;
+        draw->r++;
+    }
+    if (draw->r == draw->block.rows) {
+        draw->r = 0;
+        draw->k++;
+        draw_settle(s, d);
+    }
+    draw->n++;
+    draw->planned_bytes += slice->bytes;
+    *ret_slice = (struct lk_slice){
+        .dataset = d, .id = slice->id, .n = slice->n, .bytes = slice->bytes, .rows = slice->row};
+    return true;
+}
+
+uint32_t source_planned(const struct source *s, uint32_t d)
+{
+    return s->draw[d].n;
+}
+
+uint64_t source_planned_bytes(const struct source *s, uint32_t d)
+{
+    return s->draw[d].planned_bytes;
+}
+
+bool source_takes_part(const struct source *s, uint32_t d)
+{
+    return s->draw[d].takes_part && !s->ended;
+}
+
+void source_measured(struct source *s, uint32_t d, uint64_t id, const struct lk_row_measure *rows,
+                     uint32_t n)
+{
+    struct draw *draw = &s->draw[d];
+    for (uint32_t i = 0; i < draw->n; i++) {
+        struct slice *slice = &draw->slice[(draw->head + i) % LK_SLICES_MAX];
+        if (slice->id != id || slice->measured)
+            continue;
+        LK_CHECK(n == slice->n);
+        memcpy(slice->measure, rows, n * sizeof *rows);
+        slice->measured = true;
+        return;
+    }
+}
+
+/* Drawing ----------------------------------------------------------------------------------- */
+
+static void note_dropped(struct source *s, uint32_t d, uint64_t row, uint8_t drop)
+{
+    if (s->n_dropped == s->cap_dropped) {
+        s->cap_dropped = s->cap_dropped == 0 ? 64 : 2 * s->cap_dropped;
+        s->dropped = lk_resize(s->dropped, s->cap_dropped, sizeof *s->dropped);
+    }
+    s->dropped[s->n_dropped++] = (struct lk_dropped){.dataset = d, .drop = drop, .row = row};
+}
+
+uint32_t source_take_dropped(struct source *s, struct lk_dropped *ret_rows, uint32_t max)
+{
+    uint32_t n = s->n_dropped < max ? s->n_dropped : max;
+    if (n == 0)
+        return 0;
+    memcpy(ret_rows, s->dropped, n * sizeof *ret_rows);
+    memmove(s->dropped, s->dropped + n, (s->n_dropped - n) * sizeof *s->dropped);
+    s->n_dropped -= n;
+    return n;
+}
+
+/* The cost of a record to its dataset. */
+static uint64_t cost_of(enum lk_measure mixture, const struct lk_row_measure *row)
+{
+    switch (mixture) {
+    case LK_MEASURE_TOKENS:
+        return row->tokens;
+    case LK_MEASURE_BYTES:
+        return row->text_bytes;
+    case LK_MEASURE_SAMPLES:
+        break;
+    }
+    return 1;
+}
+
+/* Takes one row off the front slice, and the slice off the ring when that was its last. */
+static const struct lk_row_measure *draw_row(struct draw *draw, const struct plan_dataset *dataset,
+                                             uint64_t *ret_row, uint32_t *ret_epoch)
+{
+    struct slice *slice = &draw->slice[draw->head];
+    const struct lk_row_measure *measure = &slice->measure[slice->used];
+    *ret_row = slice->row[slice->used++];
+    *ret_epoch = slice->epoch;
+    draw->planned_bytes -= row_bytes(dataset, *ret_row);
+    if (slice->used == slice->n) {
+        draw->head = (draw->head + 1) % LK_SLICES_MAX;
+        draw->n--;
+    }
+    draw->counts.rows++;
+    return measure; /* stays valid: the slot is only written by the next source_plan */
+}
+
+static enum seq_pull dry_error(const struct source *s, uint32_t d, struct lk_err *err)
+{
+    (void)lk_fail(err, LK_FAILED_PRECONDITION,
+                  "dataset %s yields no tokens: lane %u drew %llu rows in a row and every one was "
+                  "dropped; the dataset has %llu rows",
+                  s->plan->recipe->dataset[d].name, s->lane,
+                  (unsigned long long)s->draw[d].dry, (unsigned long long)s->plan->dataset[d].rows);
+    return SEQ_ERROR;
+}
+
+/* The next surviving record of dataset @d. */
+static enum seq_pull draw_record(struct source *s, uint32_t d, struct lk_err *err)
+{
+    struct draw *draw = &s->draw[d];
+    for (;;) {
+        if (draw->n == 0)
+            return draw->planned_out ? SEQ_END : SEQ_WANT;
+        if (!draw->slice[draw->head].measured)
+            return SEQ_WANT;
+        uint64_t row;
+        uint32_t epoch;
+        const struct lk_row_measure *measure =
+            draw_row(draw, &s->plan->dataset[d], &row, &epoch);
+        if (measure->drop == 0) {
+            LK_CHECK(measure->tokens > 0 && measure->tokens <= LK_RECORD_TOKENS_MAX);
+            draw->dry = 0;
+            draw->charged += cost_of(s->plan->recipe->mixture, measure);
+            draw->counts.records++;
+            draw->counts.tokens += measure->tokens;
+            s->record = (struct lk_span){
+                .row = row, .dataset = d, .epoch = epoch, .tokens = measure->tokens};
+            return SEQ_OK;
+        }
+        LK_CHECK(measure->drop < LK_DROP_REASONS);
+        draw->counts.dropped[measure->drop]++;
+        note_dropped(s, d, row, measure->drop);
+        if (++draw->dry >= s->plan->dataset[d].rows && endless(s, d))
+            return dry_error(s, d, err);
+    }
+}
+
+/* The dataset that is owed most, or none when all have been released. */
+static bool pick_dataset(struct source *s)
+{
+    const struct lk_dataset_recipe *dataset = s->plan->recipe->dataset;
+    uint64_t weights = 0, charged = 0;
+    for (uint32_t d = 0; d < s->datasets; d++) {
+        if (s->draw[d].takes_part) {
+            weights += dataset[d].weight;
+            charged += s->draw[d].charged;
+        }
+    }
+    i128 most = 0;
+    s->picked = false;
+    for (uint32_t d = 0; d < s->datasets; d++) {
+        if (!s->draw[d].takes_part)
+            continue;
+        i128 owed = (i128)dataset[d].weight * charged - (i128)weights * s->draw[d].charged;
+        if (!s->picked || owed > most) {
+            most = owed;
+            s->pick = d;
+            s->picked = true;
+        }
+    }
+    return s->picked;
+}
+
+/* Dataset @d leaves the mixture; the ledger of those that stay begins anew. */
+static void release(struct source *s, uint32_t d)
+{
+    s->draw[d].takes_part = false;
+    for (uint32_t i = 0; i < s->datasets; i++)
+        s->draw[i].charged = 0;
+}
+
+enum seq_pull source_next(struct source *s, struct lk_item *ret_item, struct lk_err *err)
+{
+    while (!s->ended) {
+        if (!s->picked && !pick_dataset(s)) {
+            s->ended = true;
+            break;
+        }
+        enum seq_pull got = draw_record(s, s->pick, err);
+        if (got == SEQ_WANT || got == SEQ_ERROR)
+            return got;
+        s->picked = false;
+        if (got == SEQ_OK) {
+            *ret_item = (struct lk_item){.span = &s->record, .n = 1, .tokens = s->record.tokens};
+            return SEQ_OK;
+        }
+        if (s->plan->recipe->dataset[s->pick].then == LK_THEN_STOP)
+            s->ended = true;
+        else
+            release(s, s->pick);
+    }
+    return SEQ_END;
+}
+
+uint32_t source_wanted(const struct source *s)
+{
+    return s->pick;
+}
+
+const struct lk_dataset_counts *source_counts(const struct source *s, uint32_t d)
+{
+    return &s->draw[d].counts;
+}
+
+uint32_t source_epoch(const struct source *s, uint32_t d)
+{
+    const struct draw *draw = &s->draw[d];
+    return draw->n > 0 ? draw->slice[draw->head].epoch : draw->epoch;
+}
+
+/* State ------------------------------------------------------------------------------------- */
+
+/* Planned slices are no state: what is saved is where the next row is drawn. */
+static void save_draw(const struct draw *draw, struct lk_buf *out)
+{
+    const struct slice *front = draw->n > 0 ? &draw->slice[draw->head] : NULL;
+    lk_buf_put_varint(out, front != NULL ? front->epoch : draw->epoch);
+    lk_buf_put_varint(out, front != NULL ? front->k : draw->k);
+    lk_buf_put_varint(out, front != NULL ? front->r + front->used : draw->r);
+    lk_buf_put_varint(out, draw->takes_part);
+    lk_buf_put_varint(out, draw->dry);
+    lk_buf_put_varint(out, draw->charged);
+    lk_buf_put_varint(out, draw->counts.rows);
+    lk_buf_put_varint(out, draw->counts.tokens);
+    lk_buf_put_varint(out, draw->counts.records);
+    for (int i = 1; i < LK_DROP_REASONS; i++)
+        lk_buf_put_varint(out, draw->counts.dropped[i]);
+}
+
+void source_save(const struct source *s, struct lk_buf *out)
+{
+    lk_buf_put_varint(out, s->ended);
+    lk_buf_put_varint(out, s->picked);
+    lk_buf_put_varint(out, s->pick);
+    for (uint32_t d = 0; d < s->datasets; d++)
+        save_draw(&s->draw[d], out);
+}
+
+static void load_draw(struct source *s, uint32_t d, struct lk_reader *in)
+{
+    struct draw *draw = &s->draw[d];
+    draw->epoch = (uint32_t)lk_read_bounded(in, UINT32_MAX - 1);
+    draw->k = lk_read_bounded(in, draw->lane_blocks - 1);
+    draw->r = lk_read_varint(in);
+    draw->takes_part = lk_read_bounded(in, 1) == 1;
+    draw->dry = lk_read_varint(in);
+    draw->charged = lk_read_varint(in);
+    draw->counts.rows = lk_read_varint(in);
+    draw->counts.tokens = lk_read_varint(in);
+    draw->counts.records = lk_read_varint(in);
+    for (int i = 1; i < LK_DROP_REASONS; i++)
+        draw->counts.dropped[i] = lk_read_varint(in);
+    if (in->bad)
+        return;
+    draw_settle(s, d);
+    if (draw->planned_out ? draw->r != 0 : draw->r >= draw->block.rows)
+        in->bad = 1;
+}
+
+void source_load(struct source *s, struct lk_reader *in)
+{
+    s->ended = lk_read_bounded(in, 1) == 1;
+    s->picked = lk_read_bounded(in, 1) == 1;
+    s->pick = (uint32_t)lk_read_bounded(in, s->datasets - 1);
+    for (uint32_t d = 0; d < s->datasets && !in->bad; d++)
+        load_draw(s, d, in);
+}
+
+void source_check(const struct source *s)
+{
+    LK_CHECK(s->pick < s->datasets);
+    for (uint32_t d = 0; d < s->datasets; d++) {
+        const struct draw *draw = &s->draw[d];
+        uint64_t dropped = 0, bytes = 0;
+        for (int i = 1; i < LK_DROP_REASONS; i++)
+            dropped += draw->counts.dropped[i];
+        LK_CHECK(draw->counts.rows == draw->counts.records + dropped);
+        LK_CHECK(draw->n <= LK_SLICES_MAX);
+        LK_CHECK(draw->planned_out || draw->r < draw->block.rows);
+        for (uint32_t i = 0; i < draw->n; i++) {
+            const struct slice *slice = &draw->slice[(draw->head + i) % LK_SLICES_MAX];
+            LK_CHECK(slice->used < slice->n && (i == 0 || slice->used == 0));
+            for (uint32_t j = slice->used; j < slice->n; j++)
+                bytes += row_bytes(&s->plan->dataset[d], slice->row[j]);
+        }
+        LK_CHECK(bytes == draw->planned_bytes);
+    }
+}
