@@ -60,4 +60,8 @@ void lk_envelope_put(const struct lk_envelope *envelope, uint8_t ret_bytes[LK_EN
 /* Parses a message body of @n bytes; false when it is no whole, exact message. Pointers into it. */
 bool lk_envelope_get(const void *body, size_t n, struct lk_envelope *ret_envelope);
 
+/* Reads the frame alone, whatever its lengths claim: enough to answer a malformed message to whoever
+ * sent it. header and payload are NULL; the lengths must not be trusted. */
+bool lk_envelope_peek(const void *body, size_t n, struct lk_envelope *ret_envelope);
+
 #endif

@@ -9,7 +9,8 @@
  *
  * Wire, little-endian. Client → server: "LKH1", u32 0, u64 client id, once; then any number of
  * {u32 1, u32 0, u64 lease} = release. Server → client: {"LKH1", u32 n_regions} with the descriptors
- * as SCM_RIGHTS, followed by u64 size of each region.
+ * as SCM_RIGHTS, followed by u64 size of each region. A client id of 0, or one that is connected
+ * already, and anything else that is not this protocol, closes the connection.
  */
 #ifndef LK_RPC_HANDOVER_H
 #define LK_RPC_HANDOVER_H
@@ -39,7 +40,7 @@ struct handover_config {
 
 enum lk_code handover_open(const struct handover_config *config, struct handover **ret_handover,
                            struct lk_err *err);
-void handover_close(struct handover *handover);
+void handover_close(struct handover *handover); /* calls no ops; NULL is fine */
 int handover_fd(const struct handover *handover); /* an epoll descriptor: readable = call handover_poll */
 void handover_poll(struct handover *handover);    /* never blocks; calls the ops */
 

@@ -3,9 +3,11 @@
  *
  * nng's callbacks run on its threads; they check the frame, queue the call and wake the owner through
  * an eventfd. Everything declared here is called by the owner's thread alone. A call may be answered
- * at once, later, or never: when its deadline passes or its peer is gone, the owner learns of it and
- * must forget the call. Malformed and oversized messages are counted and refused without disturbing
- * anybody else.
+ * at once or later. The owner watches its deadline (rpc_fail with DEADLINE_EXCEEDED then); when the
+ * peer is gone, an event says so after the last call of that peer, and the owner drops its calls.
+ * A request that is sent again while the first one still waits (same connection, same request number)
+ * is the same call, and is not shown twice. Malformed and oversized messages are counted and refused
+ * without disturbing anybody else.
  */
 #ifndef LK_RPC_SERVER_H
 #define LK_RPC_SERVER_H
@@ -25,13 +27,14 @@ struct rpc_config {
     size_t message_max;        /* bytes of one request, frame included */
     uint32_t calls_max;        /* calls waiting at once; more are answered RESOURCE_EXHAUSTED */
     uint32_t socket_mode;      /* file mode of ipc sockets, for instance 0600 */
+    uint32_t deadline_max_ms;  /* no call waits longer; 0 = ten minutes */
 };
 
 /* A request. Owned by the server until rpc_reply/rpc_fail/rpc_drop; then gone. */
 struct rpc_call {
     uint16_t method;
     uint32_t peer;           /* connection number: the same for all calls of one connection */
-    int64_t deadline_ms;     /* on CLOCK_MONOTONIC; 0 = as long as it takes (capped by the server) */
+    int64_t deadline_ms;     /* on CLOCK_MONOTONIC; always set, at most deadline_max_ms from receipt */
     int64_t received_ms;
     const uint8_t *header;   /* protobuf bytes of the request */
     size_t header_bytes;
@@ -71,7 +74,7 @@ void rpc_fail(struct rpc_call *call, enum lk_code code, const char *detail, cons
 void rpc_drop(struct rpc_call *call); /* the peer is gone: frees it without an answer */
 
 struct rpc_stats {
-    uint64_t calls, replies, refused_malformed, refused_busy, bytes_in, bytes_out;
+    uint64_t calls, replies, repeats, refused_malformed, refused_busy, bytes_in, bytes_out;
     uint32_t peers, waiting;
 };
 void rpc_server_stats(const struct rpc_server *server, struct rpc_stats *ret_stats);

@@ -1,0 +1,692 @@
+/*
+ * Threads: nng's callbacks (recv_done, pipe_added, pipe_removed) run on nng's threads. All they do is
+ * check a frame, change the lists under the mutex, and write to the eventfd. The rest is the owner's
+ * thread. Answers go out through nng_sendmsg on the owner's thread, outside the mutex: a raw socket
+ * takes a message at once, hands it to the connection's own queue, and drops it if that is full
+ * (64 answers that a peer does not read): a slow reader slows nobody but itself.
+ *
+ * A peer is in the table as long as nng has its connection. Its PEER_GONE is queued when nng removes
+ * that; messages of it that come up later are dropped, so that no call follows the end of its peer.
+ */
+#include "rpc/server.h"
+
+#include "base/mem.h"
+#include "proto/envelope.h"
+#include "proto/lanekeeper.pb-c.h"
+#include "rpc/address.h"
+
+#include <errno.h>
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/rep.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RECEIVERS 2
+#define REQUEST_ID_BYTES 4 /* of REQ/REP, before the body */
+#define SEND_QUEUE 256 /* messages between the owner and nng's threads */
+#define DEADLINE_DEFAULT_MS (10 * 60 * 1000)
+#define TABLE_START 64 /* a power of two */
+
+enum item_kind { ITEM_CALL, ITEM_REFUSED, ITEM_PEER_GONE };
+
+/* A call, or something else that waits in the queue. The call comes first: rpc_call* is item*. */
+struct item {
+    struct rpc_call call;
+    enum item_kind kind;
+    enum lk_code refusal; /* REFUSED: why */
+    struct rpc_server *server;
+    nng_msg *request;
+    uint64_t id; /* the caller's number of the call */
+    struct item *prev, *next; /* in the queue, or among those that the owner has */
+    struct item *peer_next;   /* calls of the same peer, for finding repeats */
+};
+
+struct peer {
+    uint32_t number; /* 0: an empty place */
+    struct item *calls;
+};
+
+struct item_list {
+    struct item head; /* of a ring; only its prev and next are used */
+};
+
+struct receiver {
+    struct rpc_server *server;
+    nng_aio *aio;
+};
+
+struct rpc_server {
+    nng_socket socket;
+    bool socket_open;
+    struct receiver receiver[RECEIVERS];
+    char **address;
+    uint32_t n_address;
+    uint32_t calls_max;
+    uint32_t deadline_max_ms;
+    int wake;
+
+    pthread_mutex_t mutex;
+    struct item_list queue; /* not yet seen by the owner */
+    struct item_list taken; /* calls that the owner holds */
+    struct peer *peer;      /* open addressing; linear probing */
+    uint32_t peer_places, n_peers;
+    uint32_t n_calls, n_refused; /* waiting: queued or taken; refusals that are queued */
+    struct rpc_stats stats;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- lists ---- */
+
+static void list_init(struct item_list *list)
+{
+    list->head.prev = list->head.next = &list->head;
+}
+
+static void list_append(struct item_list *list, struct item *item)
+{
+    item->prev = list->head.prev;
+    item->next = &list->head;
+    item->prev->next = item;
+    list->head.prev = item;
+}
+
+static void list_remove(struct item *item)
+{
+    item->prev->next = item->next;
+    item->next->prev = item->prev;
+    item->prev = item->next = NULL;
+}
+
+static struct item *list_first(struct item_list *list)
+{
+    return list->head.next == &list->head ? NULL : list->head.next;
+}
+
+static void item_free(struct item *item)
+{
+    if (item->request != NULL)
+        nng_msg_free(item->request);
+    free(item);
+}
+
+/* ---- peers ---- */
+
+static uint32_t peer_home(const struct rpc_server *s, uint32_t number)
+{
+    return (number * 2654435761u) & (s->peer_places - 1);
+}
+
+static struct peer *peer_find(const struct rpc_server *s, uint32_t number)
+{
+    for (uint32_t i = peer_home(s, number);; i = (i + 1) & (s->peer_places - 1)) {
+        if (s->peer[i].number == number)
+            return &s->peer[i];
+        if (s->peer[i].number == 0)
+            return NULL;
+    }
+}
+
+static void peer_put(struct rpc_server *s, struct peer peer)
+{
+    uint32_t i = peer_home(s, peer.number);
+    while (s->peer[i].number != 0)
+        i = (i + 1) & (s->peer_places - 1);
+    s->peer[i] = peer;
+}
+
+static void peers_grow(struct rpc_server *s)
+{
+    struct peer *old = s->peer;
+    uint32_t places = s->peer_places;
+
+    s->peer_places = places == 0 ? TABLE_START : places * 2;
+    s->peer = lk_zalloc(s->peer_places, sizeof *s->peer);
+    for (uint32_t i = 0; i < places; i++) {
+        if (old[i].number != 0)
+            peer_put(s, old[i]);
+    }
+    free(old);
+}
+
+static void peer_add(struct rpc_server *s, uint32_t number)
+{
+    if ((s->n_peers + 1) * 2 > s->peer_places)
+        peers_grow(s);
+    peer_put(s, (struct peer){.number = number});
+    s->n_peers++;
+}
+
+static void peer_remove(struct rpc_server *s, struct peer *peer)
+{
+    uint32_t mask = s->peer_places - 1, i = (uint32_t)(peer - s->peer);
+
+    s->peer[i].number = 0;
+    s->n_peers--;
+    /* Those behind it may have been pushed here by it: put each in again. */
+    for (i = (i + 1) & mask; s->peer[i].number != 0; i = (i + 1) & mask) {
+        struct peer moved = s->peer[i];
+        s->peer[i].number = 0;
+        peer_put(s, moved);
+    }
+}
+
+/* The requests' nng headers: the connection, then the requester's own numbers. */
+static bool same_request(nng_msg *a, nng_msg *b)
+{
+    return nng_msg_header_len(a) == nng_msg_header_len(b) &&
+           memcmp(nng_msg_header(a), nng_msg_header(b), nng_msg_header_len(a)) == 0;
+}
+
+static bool peer_waits_for(const struct peer *peer, nng_msg *request)
+{
+    for (const struct item *i = peer->calls; i != NULL; i = i->peer_next) {
+        if (same_request(i->request, request))
+            return true;
+    }
+    return false;
+}
+
+static void peer_forget_call(struct rpc_server *s, const struct item *item)
+{
+    struct peer *peer = peer_find(s, item->call.peer);
+    if (peer == NULL)
+        return;
+    for (struct item **at = &peer->calls; *at != NULL; at = &(*at)->peer_next) {
+        if (*at == item) {
+            *at = item->peer_next;
+            return;
+        }
+    }
+}
+
+/* ---- nng's side ---- */
+
+static void wake(struct rpc_server *s)
+{
+    uint64_t one = 1;
+    ssize_t n;
+    do
+        n = write(s->wake, &one, sizeof one);
+    while (n < 0 && errno == EINTR);
+    /* EAGAIN: the counter is full, so the owner is awake already. */
+}
+
+static void call_fill(struct item *item, const struct lk_envelope *e, uint32_t cap_ms)
+{
+    uint32_t wait_ms = e->deadline_ms == 0 || e->deadline_ms > cap_ms ? cap_ms : e->deadline_ms;
+
+    item->id = e->call;
+    item->call.method = e->method;
+    item->call.received_ms = now_ms();
+    item->call.deadline_ms = item->call.received_ms + wait_ms;
+    item->call.header = e->header;
+    item->call.header_bytes = e->header_bytes;
+    item->call.payload = e->payload;
+    item->call.payload_bytes = (size_t)e->payload_bytes;
+}
+
+/* Turns @item into the refusal of what it is, if the queue of refusals has room; else says false. */
+static bool refuse(struct rpc_server *s, struct item *item, enum lk_code why)
+{
+    if (s->n_refused >= s->calls_max)
+        return false;
+    item->kind = ITEM_REFUSED;
+    item->refusal = why;
+    s->n_refused++;
+    return true;
+}
+
+/* Decides what becomes of a request; false: nothing, the caller frees it. Under the mutex. */
+static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bool whole)
+{
+    if (!whole) {
+        s->stats.refused_malformed++;
+        return refuse(s, item, LK_INVALID_ARGUMENT);
+    }
+    if (peer_waits_for(peer, item->request)) {
+        s->stats.repeats++;
+        return false;
+    }
+    if (s->n_calls >= s->calls_max) {
+        s->stats.refused_busy++;
+        return refuse(s, item, LK_RESOURCE_EXHAUSTED);
+    }
+    item->kind = ITEM_CALL;
+    item->peer_next = peer->calls;
+    peer->calls = item;
+    s->n_calls++;
+    s->stats.calls++;
+    return true;
+}
+
+static void request_take(struct rpc_server *s, nng_msg *request)
+{
+    struct lk_envelope e;
+    size_t n = nng_msg_len(request);
+    uint32_t number = (uint32_t)nng_pipe_id(nng_msg_get_pipe(request));
+    bool whole = lk_envelope_get(nng_msg_body(request), n, &e);
+    bool readable = whole || lk_envelope_peek(nng_msg_body(request), n, &e);
+    struct item *item = lk_zalloc(1, sizeof *item);
+
+    item->server = s;
+    item->request = request;
+    item->call.peer = number;
+    if (readable)
+        call_fill(item, &e, s->deadline_max_ms);
+    (void)pthread_mutex_lock(&s->mutex);
+    s->stats.bytes_in += n;
+    struct peer *peer = peer_find(s, number);
+    bool queued = peer != NULL && readable && admit(s, item, peer, whole);
+    if (!readable)
+        s->stats.refused_malformed++;
+    if (queued)
+        list_append(&s->queue, item);
+    (void)pthread_mutex_unlock(&s->mutex);
+    if (queued)
+        wake(s);
+    else
+        item_free(item);
+}
+
+static void recv_done(void *arg)
+{
+    struct receiver *r = arg;
+    int rv = nng_aio_result(r->aio);
+
+    if (rv == NNG_ECLOSED || rv == NNG_ECANCELED)
+        return;
+    if (rv == 0)
+        request_take(r->server, nng_aio_get_msg(r->aio));
+    nng_recv_aio(r->server->socket, r->aio);
+}
+
+static void pipe_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct rpc_server *s = arg;
+
+    (void)event;
+    (void)pthread_mutex_lock(&s->mutex);
+    peer_add(s, (uint32_t)nng_pipe_id(pipe));
+    (void)pthread_mutex_unlock(&s->mutex);
+}
+
+static void pipe_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct rpc_server *s = arg;
+    uint32_t number = (uint32_t)nng_pipe_id(pipe);
+    struct item *item = lk_zalloc(1, sizeof *item);
+
+    (void)event;
+    item->server = s;
+    item->kind = ITEM_PEER_GONE;
+    item->call.peer = number;
+    (void)pthread_mutex_lock(&s->mutex);
+    struct peer *peer = peer_find(s, number);
+    if (peer != NULL) {
+        peer_remove(s, peer);
+        list_append(&s->queue, item);
+    }
+    (void)pthread_mutex_unlock(&s->mutex);
+    if (peer != NULL)
+        wake(s);
+    else
+        free(item);
+}
+
+/* ---- opening ---- */
+
+static enum lk_code nng_failure(const char *address, int rv, struct lk_err *err)
+{
+    if (rv == NNG_EADDRINUSE)
+        return lk_fail(err, LK_ALREADY_EXISTS, "%s: address in use: another process listens on it",
+                       address);
+    if (rv == NNG_EADDRINVAL)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "%s: no such address on this machine", address);
+    return lk_fail(err, LK_UNAVAILABLE, "cannot listen on %s: %s", address, nng_strerror(rv));
+}
+
+static int listen_tcp(struct rpc_server *s, const char *address, char **ret_address)
+{
+    nng_listener listener;
+    int port = 0;
+    int rv = nng_listener_create(&listener, s->socket, address);
+
+    if (rv != 0)
+        return rv;
+    rv = nng_listener_start(listener, 0);
+    if (rv == 0)
+        rv = nng_listener_get_int(listener, NNG_OPT_TCP_BOUND_PORT, &port);
+    if (rv != 0) {
+        (void)nng_listener_close(listener);
+        return rv;
+    }
+    *ret_address = address_with_port(address, (uint16_t)port);
+    return 0;
+}
+
+static int listen_ipc(struct rpc_server *s, const char *address, uint32_t mode)
+{
+    nng_listener listener;
+    int rv = nng_listener_create(&listener, s->socket, address);
+
+    if (rv != 0)
+        return rv;
+    rv = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, (int)mode);
+    if (rv == 0)
+        rv = nng_listener_start(listener, 0);
+    if (rv != 0)
+        (void)nng_listener_close(listener);
+    return rv;
+}
+
+static enum lk_code listen_on(struct rpc_server *s, const char *address, uint32_t mode,
+                              struct lk_err *err)
+{
+    const char *path = address_ipc_path(address);
+    char *real = NULL;
+    int rv, lock = -1;
+
+    LK_TRY(address_check(address, err));
+    if (path == NULL) {
+        rv = listen_tcp(s, address, &real);
+    } else {
+        LK_TRY(unix_path_claim(path, &lock, err));
+        rv = listen_ipc(s, address, mode);
+        if (lock >= 0)
+            close(lock);
+        real = lk_strdup(address);
+    }
+    if (rv != 0) {
+        free(real);
+        return nng_failure(address, rv, err);
+    }
+    s->address[s->n_address++] = real;
+    return LK_OK;
+}
+
+static int socket_prepare(struct rpc_server *s, size_t message_max)
+{
+    int rv = nng_rep0_open_raw(&s->socket);
+
+    if (rv != 0)
+        return rv;
+    s->socket_open = true;
+    rv = nng_socket_set_size(s->socket, NNG_OPT_RECVMAXSZ, message_max + REQUEST_ID_BYTES);
+    if (rv == 0)
+        rv = nng_socket_set_int(s->socket, NNG_OPT_SENDBUF, SEND_QUEUE);
+    if (rv == 0)
+        rv = nng_pipe_notify(s->socket, NNG_PIPE_EV_ADD_PRE, pipe_added, s);
+    if (rv == 0)
+        rv = nng_pipe_notify(s->socket, NNG_PIPE_EV_REM_POST, pipe_removed, s);
+    return rv;
+}
+
+static int receivers_start(struct rpc_server *s)
+{
+    for (uint32_t i = 0; i < RECEIVERS; i++) {
+        struct receiver *r = &s->receiver[i];
+        r->server = s;
+        int rv = nng_aio_alloc(&r->aio, recv_done, r);
+        if (rv != 0)
+            return rv;
+        nng_recv_aio(s->socket, r->aio);
+    }
+    return 0;
+}
+
+enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server **ret_server,
+                             struct lk_err *err)
+{
+    struct rpc_server *s = lk_zalloc(1, sizeof *s);
+    enum lk_code code = LK_OK;
+
+    (void)pthread_mutex_init(&s->mutex, NULL);
+    list_init(&s->queue);
+    list_init(&s->taken);
+    peers_grow(s);
+    s->calls_max = config->calls_max;
+    s->deadline_max_ms = config->deadline_max_ms ? config->deadline_max_ms : DEADLINE_DEFAULT_MS;
+    s->address = lk_zalloc(config->n_listen, sizeof *s->address);
+    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->wake < 0) {
+        code = lk_fail(err, LK_RESOURCE_EXHAUSTED, "eventfd: %s", strerror(errno));
+        goto out;
+    }
+    int rv = socket_prepare(s, config->message_max);
+    for (uint32_t i = 0; rv == 0 && code == LK_OK && i < config->n_listen; i++)
+        code = listen_on(s, config->listen[i], config->socket_mode, err);
+    if (rv == 0 && code == LK_OK)
+        rv = receivers_start(s);
+    if (rv != 0)
+        code = lk_fail(err, LK_UNAVAILABLE, "nng: %s", nng_strerror(rv));
+out:
+    if (code == LK_OK)
+        *ret_server = s;
+    else
+        rpc_server_close(s);
+    return code;
+}
+
+const char *rpc_server_address(const struct rpc_server *server, uint32_t i)
+{
+    return i < server->n_address ? server->address[i] : NULL;
+}
+
+int rpc_server_fd(const struct rpc_server *server)
+{
+    return server->wake;
+}
+
+/* ---- the owner's side ---- */
+
+/* Takes the first item off the queue; calls move over to those that the owner holds. */
+static struct item *queue_take(struct rpc_server *s)
+{
+    (void)pthread_mutex_lock(&s->mutex);
+    struct item *item = list_first(&s->queue);
+    if (item != NULL) {
+        list_remove(item);
+        if (item->kind == ITEM_CALL)
+            list_append(&s->taken, item);
+        if (item->kind == ITEM_REFUSED)
+            s->n_refused--;
+    }
+    (void)pthread_mutex_unlock(&s->mutex);
+    return item;
+}
+
+static void send_reply(struct item *item, nng_msg *reply, size_t bytes)
+{
+    struct rpc_server *s = item->server;
+
+    (void)nng_msg_header_append(reply, nng_msg_header(item->request),
+                                nng_msg_header_len(item->request));
+    (void)pthread_mutex_lock(&s->mutex);
+    s->stats.replies++;
+    s->stats.bytes_out += bytes;
+    (void)pthread_mutex_unlock(&s->mutex);
+    if (nng_sendmsg(s->socket, reply, 0) != 0)
+        nng_msg_free(reply);
+}
+
+/* Builds frame, header and payload in one message and sends it. Does not free the item. */
+static void answer(struct item *item, enum lk_code status, const ProtobufCMessage *message,
+                   const struct rpc_slice *payload, uint32_t n_payload)
+{
+    struct lk_envelope e = {.method = item->call.method, .status = (uint16_t)status, .call = item->id};
+    nng_msg *reply;
+
+    e.header_bytes = (uint32_t)protobuf_c_message_get_packed_size(message);
+    for (uint32_t i = 0; i < n_payload; i++)
+        e.payload_bytes += payload[i].bytes;
+    size_t bytes = LK_ENVELOPE_BYTES + e.header_bytes + e.payload_bytes;
+    if (nng_msg_alloc(&reply, bytes) != 0)
+        return; /* out of memory: the caller asks again */
+    uint8_t *at = nng_msg_body(reply);
+    lk_envelope_put(&e, at);
+    at += LK_ENVELOPE_BYTES;
+    at += protobuf_c_message_pack(message, at);
+    for (uint32_t i = 0; i < n_payload; i++) {
+        if (payload[i].bytes > 0)
+            memcpy(at, payload[i].data, payload[i].bytes);
+        at += payload[i].bytes;
+    }
+    send_reply(item, reply, bytes);
+}
+
+static void answer_error(struct item *item, enum lk_code code, const char *detail,
+                         const char *waited_for)
+{
+    Lk__Error error = LK__ERROR__INIT;
+    /* protobuf-c's strings are not const, but packing only reads them. */
+    error.detail = (char *)(uintptr_t)(detail == NULL ? "" : detail);
+    error.waited_for = (char *)(uintptr_t)(waited_for == NULL ? "" : waited_for);
+    answer(item, code, &error.base, NULL, 0);
+}
+
+static void answer_refused(struct item *item)
+{
+    answer_error(item, item->refusal,
+                 item->refusal == LK_INVALID_ARGUMENT
+                     ? "malformed message: its lengths do not add up to its size"
+                     : "too many calls are waiting; try again later",
+                 NULL);
+}
+
+/* Nothing is queued: resets the eventfd. A wake-up that comes between is not lost, as the queue is
+ * looked at once more after this. */
+static void wake_clear(struct rpc_server *s)
+{
+    uint64_t count;
+    ssize_t n = read(s->wake, &count, sizeof count);
+    (void)n;
+}
+
+bool rpc_server_next(struct rpc_server *server, struct rpc_event *ret_event)
+{
+    bool cleared = false;
+
+    for (;;) {
+        struct item *item = queue_take(server);
+        if (item == NULL && cleared)
+            return false;
+        if (item == NULL) {
+            wake_clear(server);
+            cleared = true;
+            continue;
+        }
+        if (item->kind == ITEM_CALL) {
+            *ret_event = (struct rpc_event){RPC_EVENT_CALL, &item->call, item->call.peer};
+        } else if (item->kind == ITEM_PEER_GONE) {
+            *ret_event = (struct rpc_event){RPC_EVENT_PEER_GONE, NULL, item->call.peer};
+            item_free(item);
+        } else {
+            answer_refused(item);
+            item_free(item);
+            continue;
+        }
+        return true;
+    }
+}
+
+static struct item *item_of(struct rpc_call *call)
+{
+    return (struct item *)(void *)call;
+}
+
+static void call_finish(struct item *item)
+{
+    struct rpc_server *s = item->server;
+
+    (void)pthread_mutex_lock(&s->mutex);
+    list_remove(item);
+    peer_forget_call(s, item);
+    s->n_calls--;
+    (void)pthread_mutex_unlock(&s->mutex);
+    item_free(item);
+}
+
+void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message, const struct rpc_slice *payload,
+               uint32_t n_payload)
+{
+    answer(item_of(call), LK_OK, message, payload, n_payload);
+    call_finish(item_of(call));
+}
+
+void rpc_fail(struct rpc_call *call, enum lk_code code, const char *detail, const char *waited_for)
+{
+    answer_error(item_of(call), code, detail, waited_for);
+    call_finish(item_of(call));
+}
+
+void rpc_drop(struct rpc_call *call)
+{
+    call_finish(item_of(call));
+}
+
+void rpc_server_stats(const struct rpc_server *server, struct rpc_stats *ret_stats)
+{
+    pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&server->mutex;
+
+    (void)pthread_mutex_lock(mutex);
+    *ret_stats = server->stats;
+    ret_stats->peers = server->n_peers;
+    ret_stats->waiting = server->n_calls;
+    (void)pthread_mutex_unlock(mutex);
+}
+
+/* ---- closing ---- */
+
+static void list_drain(struct item_list *list, bool answered)
+{
+    struct item *item;
+
+    while ((item = list_first(list)) != NULL) {
+        list_remove(item);
+        if (answered && item->kind != ITEM_PEER_GONE)
+            answer_error(item, LK_UNAVAILABLE, "the server is shutting down", NULL);
+        item_free(item);
+    }
+}
+
+static void receivers_stop(struct rpc_server *s)
+{
+    for (uint32_t i = 0; i < RECEIVERS; i++) {
+        if (s->receiver[i].aio != NULL)
+            nng_aio_stop(s->receiver[i].aio); /* waits for a callback that runs */
+    }
+}
+
+void rpc_server_close(struct rpc_server *server)
+{
+    if (server == NULL)
+        return;
+    receivers_stop(server);
+    list_drain(&server->queue, true);
+    list_drain(&server->taken, true);
+    if (server->socket_open)
+        (void)nng_close(server->socket); /* no pipe callback runs after this */
+    list_drain(&server->queue, false);
+    for (uint32_t i = 0; i < RECEIVERS; i++) {
+        if (server->receiver[i].aio != NULL)
+            nng_aio_free(server->receiver[i].aio);
+    }
+    for (uint32_t i = 0; i < server->n_address; i++)
+        free(server->address[i]);
+    free(server->address);
+    free(server->peer);
+    if (server->wake >= 0)
+        close(server->wake);
+    (void)pthread_mutex_destroy(&server->mutex);
+    free(server);
+}
