@@ -5,7 +5,14 @@
  * Local workers are exec'd (never forked bare) and replaced when they die; they die with the daemon.
  * A task whose worker died, or was lost, or is far slower than its size explains, is given to
  * another; the first result counts, they are all the same. A task whose workers died three times is
- * bisected until one row is left: that row is reported as crashing (drop CRASH, or failing the task).
+ * bisected until one row is left: when three local workers that had nothing else to do have died on
+ * that row alone, it is reported as crashing (drop CRASH, or FAILED_PRECONDITION). A result that
+ * contradicts itself counts as a death; being slow never does. What may be transient (UNAVAILABLE
+ * results, workers that are gone) is retried with growing delays, for ever, and named by
+ * pool_waits_for. A row whose remote workers are lost is never dropped: the network may be to blame.
+ *
+ * Call everything from the thread that called pool_open, and let that thread live as long as the
+ * pool: local workers die with it (PR_SET_PDEATHSIG).
  */
 #ifndef LK_HOST_POOL_H
 #define LK_HOST_POOL_H
@@ -19,6 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define LK_TASK_ROWS_MAX (1u << 20)
+
 struct pool;
 
 /* One stream as workers need to know it; all borrowed, valid as long as the pool. */
@@ -29,6 +38,7 @@ struct pool_stream {
     struct lk_digest tokenizer_digest;
     bool has_append, has_prepend;
     uint32_t append, prepend;         /* token ids */
+    uint32_t vocab;                   /* every id of a result must be below it; 0 = not known */
 };
 
 struct pool_config {
@@ -41,7 +51,8 @@ struct pool_config {
     const char *token_file;         /* secret that remote workers must show; needed with listen */
     uint64_t cache_bytes;           /* decoded shards, per worker */
     uint32_t task_timeout_ms;       /* a task older than this is given to another worker too */
-    void (*log)(void *owner, int level, const char *event, const char *text); /* one line each */
+    /* One line each; @level is syslog's: 3 error, 4 warning, 6 information. */
+    void (*log)(void *owner, int level, const char *event, const char *text);
     void *log_owner;
 };
 
@@ -63,14 +74,16 @@ struct pool_result {
 /* Rows of one shard, in the order wanted. */
 struct pool_task {
     uint32_t stream, dataset;
-    const uint64_t *rows; /* numbers in the dataset; copied */
-    uint32_t n;
+    const uint64_t *rows; /* numbers in the dataset, all in one shard; copied */
+    uint32_t n;           /* 1 … LK_TASK_ROWS_MAX */
     uint64_t urgency;     /* lower goes first; ties in order of submission */
     void (*done)(void *owner, uint64_t tag, const struct pool_result *result);
     void *owner;
     uint64_t tag;
 };
 
+/* INVALID_ARGUMENT for a listen address without a token file, or one that cannot be listened on;
+ * FAILED_PRECONDITION when worker_path cannot be executed. Workers start in the background. */
 enum lk_code pool_open(const struct pool_config *config, struct pool **ret_pool, struct lk_err *err);
 void pool_close(struct pool *pool); /* ends local workers within two seconds; no more calls of done */
 
@@ -83,6 +96,10 @@ struct pool_stats {
     int64_t oldest_ms; /* age of the oldest running task */
 };
 void pool_stats(const struct pool *pool, struct pool_stats *ret_stats);
+/* Address for remote workers, with the real port; NULL when the pool does not listen for any. */
+const char *pool_address(const struct pool *pool);
+
+/* Valid until the next call. */
 const char *pool_waits_for(const struct pool *pool); /* "2 workers busy, oldest task 1.2 s: docs/a.jsonl" */
 
 #endif

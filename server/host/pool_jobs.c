@@ -1,0 +1,425 @@
+/*
+ * Jobs and their parts. The queue is a binary heap over (urgency, order of submission, first row):
+ * a total order, so two pools that are told the same give out tasks in the same order.
+ *
+ * Who is to blame when workers die? A worker has two tasks, one of which runs; what it had finished
+ * may not have reached us yet. So a part whose worker died is only a suspect: it runs alone from
+ * then on, and a row is convicted by three deaths of workers that had nothing but that row.
+ */
+#include "host/pool_private.h"
+
+#include "base/bytes.h"
+#include "host/pool_drop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY_FIRST_MS 100
+#define RETRY_MAX_MS 10000
+
+/* --- the queue --- */
+
+static bool sooner(const struct part *a, const struct part *b)
+{
+    if (a->job->task.urgency != b->job->task.urgency)
+        return a->job->task.urgency < b->job->task.urgency;
+    if (a->job->order != b->job->order)
+        return a->job->order < b->job->order;
+    LK_CHECK(a == b || a->first != b->first);
+    return a->first < b->first;
+}
+
+static void queue_put(struct pool *pool, uint32_t at, struct part *part)
+{
+    pool->queue[at] = part;
+    part->place = at;
+}
+
+static void queue_up(struct pool *pool, struct part *part, uint32_t at)
+{
+    for (; at > 1 && sooner(part, pool->queue[at / 2]); at /= 2)
+        queue_put(pool, at, pool->queue[at / 2]);
+    queue_put(pool, at, part);
+}
+
+static void queue_down(struct pool *pool, struct part *part, uint32_t at)
+{
+    for (;;) {
+        uint32_t child = at * 2;
+        if (child > pool->n_queue)
+            break;
+        if (child < pool->n_queue && sooner(pool->queue[child + 1], pool->queue[child]))
+            child++;
+        if (!sooner(pool->queue[child], part))
+            break;
+        queue_put(pool, at, pool->queue[child]);
+        at = child;
+    }
+    queue_put(pool, at, part);
+}
+
+void queue_part(struct pool *pool, struct part *part)
+{
+    if (part->place != 0)
+        return;
+    if (pool->n_queue + 2 > pool->cap_queue) {
+        pool->cap_queue = pool->cap_queue == 0 ? 64 : pool->cap_queue * 2;
+        pool->queue = lk_resize(pool->queue, pool->cap_queue, sizeof(struct part *));
+    }
+    pool->n_queue++;
+    queue_up(pool, part, pool->n_queue);
+}
+
+void queue_remove(struct pool *pool, struct part *part)
+{
+    uint32_t at = part->place;
+    if (at == 0)
+        return;
+    struct part *last = pool->queue[pool->n_queue--];
+    part->place = 0;
+    if (last == part)
+        return;
+    if (at > 1 && sooner(last, pool->queue[at / 2]))
+        queue_up(pool, last, at);
+    else
+        queue_down(pool, last, at);
+}
+
+/* --- parts --- */
+
+static struct part *part_new(struct pool *pool, struct job *job, uint32_t first, uint32_t n)
+{
+    struct part *part = lk_zalloc(1, sizeof *part);
+    *part = (struct part){.pool = pool,
+                          .job = job,
+                          .first = first,
+                          .n = n,
+                          .deaths_max = POOL_DEATHS_MAX,
+                          .next = job->parts};
+    job->parts = part;
+    return part;
+}
+
+static void part_stop_retry(struct part *part)
+{
+    if (part->retry.heap == 0)
+        return;
+    loop_clear(part->pool->loop, &part->retry);
+    part->pool->n_retrying--;
+    if (part->pool->retrying == part)
+        part->pool->retrying = NULL;
+}
+
+static void part_free(struct part *part)
+{
+    struct part **at = &part->job->parts;
+    while (*at != part)
+        at = &(*at)->next;
+    *at = part->next;
+    part_stop_retry(part);
+    queue_remove(part->pool, part);
+    workers_forget_part(part->pool, part);
+    free(part->why);
+    free(part);
+}
+
+static const struct pool_stream *part_stream(const struct part *part)
+{
+    return &part->pool->config.stream[part->job->task.stream];
+}
+
+const char *part_dataset(const struct part *part)
+{
+    return part_stream(part)->recipe->dataset[part->job->task.dataset].name;
+}
+
+struct lk_row_place part_place(const struct part *part, uint32_t row)
+{
+    const struct lk_index *index = &part_stream(part)->index[part->job->task.dataset];
+    return lk_index_place(index, part->job->task.rows[part->first + row]);
+}
+
+const char *part_shard(const struct part *part)
+{
+    const struct lk_index *index = &part_stream(part)->index[part->job->task.dataset];
+    return index->shard[part_place(part, 0).shard].name;
+}
+
+/* --- jobs --- */
+
+static uint32_t free_slot(struct pool *pool)
+{
+    if (pool->free_job != 0) {
+        uint32_t slot = pool->free_job - 1;
+        pool->free_job = pool->job[slot].next_free;
+        return slot;
+    }
+    if (pool->n_jobs == pool->cap_jobs) {
+        pool->cap_jobs = pool->cap_jobs == 0 ? 64 : pool->cap_jobs * 2;
+        pool->job = lk_resize(pool->job, pool->cap_jobs, sizeof *pool->job);
+    }
+    pool->job[pool->n_jobs] = (struct job_slot){.job = NULL, .generation = 0};
+    return pool->n_jobs++;
+}
+
+struct job *job_new(struct pool *pool, const struct pool_task *task)
+{
+    struct job *job = lk_zalloc(1, sizeof *job);
+    uint32_t slot = free_slot(pool);
+    job->task = *task;
+    uint64_t *rows = lk_zalloc(task->n, sizeof *rows);
+    memcpy(rows, task->rows, task->n * sizeof *rows);
+    job->task.rows = rows;
+    job->order = ++pool->orders;
+    pool->job[slot].job = job;
+    pool->job[slot].generation++;
+    job->id = (uint64_t)pool->job[slot].generation << 32 | slot;
+    queue_part(pool, part_new(pool, job, 0, task->n));
+    return job;
+}
+
+struct job *job_find(const struct pool *pool, uint64_t id)
+{
+    uint32_t slot = (uint32_t)id;
+    if (slot >= pool->n_jobs || pool->job[slot].generation != (uint32_t)(id >> 32))
+        return NULL;
+    return pool->job[slot].job;
+}
+
+static void job_free(struct pool *pool, struct job *job)
+{
+    uint32_t slot = (uint32_t)job->id;
+    while (job->parts != NULL)
+        part_free(job->parts);
+    for (uint32_t i = 0; job->rows != NULL && i < job->task.n; i++) {
+        free((void *)job->rows[i].ids);
+        free((void *)job->rows[i].detail);
+    }
+    free(job->rows);
+    free((void *)job->task.rows);
+    pool->job[slot].job = NULL;
+    pool->job[slot].next_free = pool->free_job;
+    pool->free_job = slot + 1;
+    free(job);
+}
+
+void jobs_done(struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->n_jobs; i++)
+        if (pool->job[i].job != NULL)
+            job_free(pool, pool->job[i].job);
+    free(pool->job);
+    free(pool->queue);
+}
+
+/* The callback may submit more: nothing of the job is queued or running by then. */
+void job_finish(struct pool *pool, struct job *job, const struct pool_result *result)
+{
+    while (job->parts != NULL)
+        part_free(job->parts);
+    struct pool_task task = job->task;
+    task.done(task.owner, task.tag, result);
+    job_free(pool, job);
+}
+
+static void job_fail(struct pool *pool, struct job *job, enum lk_code code, const char *detail)
+{
+    struct pool_result result = {.code = code, .detail = detail, .cpu_ns = job->cpu_ns};
+    pool_log(pool, POOL_ERROR, "task_failed", "%s: %s", lk_code_name(code), detail);
+    job_finish(pool, job, &result);
+}
+
+/* --- results --- */
+
+/* Rows of a part into the pool's scratch; false when the answer contradicts itself. */
+static bool read_rows(struct pool *pool, const struct part *part,
+                      const Lk__WorkerTaskRequest *result, const uint8_t *payload,
+                      size_t payload_bytes, struct lk_err *err)
+{
+    uint64_t tokens = 0;
+    if (result->n_rows != part->n)
+        return lk_fail(err, LK_DATA_LOSS, "%zu rows, expected %u", result->n_rows, part->n), false;
+    if (part->n > pool->cap_row) {
+        pool->cap_row = part->n;
+        pool->row = lk_resize(pool->row, part->n, sizeof *pool->row);
+    }
+    for (uint32_t i = 0; i < part->n; i++) {
+        const Lk__RowResult *row = result->rows[i];
+        bool kept = pool_drop_kept(row->drop);
+        if (!pool_drop_known(row->drop) || kept != (row->tokens > 0))
+            return lk_fail(err, LK_DATA_LOSS, "row %u: drop %u with %u tokens", i, row->drop,
+                           row->tokens), false;
+        tokens += row->tokens;
+        pool->row[i] = (struct pool_row){.tokens = row->tokens,
+                                         .drop = (uint8_t)row->drop,
+                                         .text_bytes = row->text_bytes,
+                                         .detail = row->detail};
+    }
+    if (payload_bytes % 4 != 0 || tokens != payload_bytes / 4)
+        return lk_fail(err, LK_DATA_LOSS, "%zu payload bytes for %llu tokens", payload_bytes,
+                       (unsigned long long)tokens), false;
+    uint32_t highest = 0;
+    pool->ids.n = 0;
+    uint32_t *ids = lk_tokens_room(&pool->ids, tokens);
+    for (uint64_t i = 0; i < tokens; i++) {
+        ids[i] = lk_get_u32(payload + 4 * i);
+        highest = ids[i] > highest ? ids[i] : highest;
+    }
+    uint32_t vocab = part_stream(part)->vocab;
+    if (vocab != 0 && highest >= vocab)
+        return lk_fail(err, LK_DATA_LOSS, "token id %u, expected below %u", highest, vocab), false;
+    for (uint32_t i = 0; i < part->n; i++) {
+        pool->row[i].ids = ids;
+        ids += pool->row[i].tokens;
+    }
+    pool->stats.rows += part->n;
+    pool->stats.tokens += tokens;
+    return true;
+}
+
+/* A job that was cut keeps what its parts gave until the last one is there. */
+static void keep_rows(struct job *job, const struct part *part, const struct pool_row *rows)
+{
+    if (job->rows == NULL)
+        job->rows = lk_zalloc(job->task.n, sizeof *job->rows);
+    for (uint32_t i = 0; i < part->n; i++) {
+        struct pool_row *to = &job->rows[part->first + i];
+        *to = rows[i];
+        uint32_t *ids = lk_zalloc((size_t)rows[i].tokens + 1, sizeof *ids);
+        if (rows[i].tokens > 0)
+            memcpy(ids, rows[i].ids, rows[i].tokens * sizeof *ids);
+        to->ids = ids;
+        to->detail = lk_strdup(rows[i].detail);
+    }
+}
+
+static void part_finished(struct pool *pool, struct part *part, const struct pool_row *rows)
+{
+    struct job *job = part->job;
+    struct pool_result result = {.code = LK_OK, .detail = "", .rows = rows};
+    if (part->n != job->task.n) {
+        keep_rows(job, part, rows);
+        part_free(part);
+        if (job->parts != NULL)
+            return;
+        result.rows = job->rows;
+    }
+    result.cpu_ns = job->cpu_ns;
+    job_finish(pool, job, &result);
+}
+
+static void cut_part(struct pool *pool, struct part *part)
+{
+    struct job *job = part->job;
+    uint32_t half = part->n / 2;
+    struct part *halves[2] = {part_new(pool, job, part->first, half),
+                              part_new(pool, job, part->first + half, part->n - half)};
+    for (int i = 0; i < 2; i++) {
+        /* The half was part of what killed three: one more death is enough to look closer. A row
+         * alone still needs three. */
+        halves[i]->suspect = part->suspect;
+        halves[i]->deaths_max = halves[i]->n == 1 || !part->suspect ? POOL_DEATHS_MAX : 1;
+    }
+    pool->stats.bisected++;
+    part_free(part);
+    queue_part(pool, halves[0]);
+    queue_part(pool, halves[1]);
+}
+
+static void retry_due(void *owner)
+{
+    struct part *part = owner;
+    part->pool->n_retrying--;
+    if (part->pool->retrying == part)
+        part->pool->retrying = NULL;
+    queue_part(part->pool, part);
+    workers_dispatch(part->pool);
+}
+
+static void retry_later(struct pool *pool, struct part *part, const char *why)
+{
+    int64_t delay = RETRY_FIRST_MS;
+    for (uint32_t i = 0; i < part->tries && delay < RETRY_MAX_MS; i++)
+        delay *= 2;
+    delay = delay > RETRY_MAX_MS ? RETRY_MAX_MS : delay;
+    part->tries++;
+    pool->stats.retried++;
+    free(part->why);
+    part->why = lk_strdup(why);
+    pool_log(pool, POOL_WARNING, "task_retried", "again in %lld ms: %s", (long long)delay, why);
+    if (part->retry.heap == 0)
+        pool->n_retrying++;
+    pool->retrying = part;
+    loop_set(pool->loop, &part->retry, loop_now_ms(pool->loop) + delay, retry_due, part);
+}
+
+static bool is_transient(uint32_t code)
+{
+    return code == LK_UNAVAILABLE || code == LK_RESOURCE_EXHAUSTED ||
+           code == LK_DEADLINE_EXCEEDED || code == LK_ABORTED || code == LK_CANCELLED;
+}
+
+bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskRequest *result,
+                 const uint8_t *payload, size_t payload_bytes, struct lk_err *err)
+{
+    if (result->status == LK_OK) {
+        if (!read_rows(pool, part, result, payload, payload_bytes, err))
+            return false;
+        pool->stats.cpu_ns += result->cpu_ns;
+        pool->stats.data_bytes += result->data_bytes;
+        part->job->cpu_ns += result->cpu_ns;
+        part_finished(pool, part, pool->row);
+    } else if (result->status > LK_UNAUTHENTICATED) {
+        return lk_fail(err, LK_DATA_LOSS, "status %u is none", result->status), false;
+    } else if (is_transient(result->status)) {
+        if (part->place == 0 && part->copies == 0)
+            retry_later(pool, part, result->detail);
+    } else if (result->status == LK_OUT_OF_RANGE && part->n > 1) {
+        cut_part(pool, part);
+    } else {
+        job_fail(pool, part->job, (enum lk_code)result->status, result->detail);
+    }
+    return true;
+}
+
+/* --- deaths --- */
+
+/* Three workers died on this one row, alone. */
+static void convict(struct pool *pool, struct part *part, const char *how)
+{
+    struct lk_row_place place = part_place(part, 0);
+    bool drop = part_stream(part)->recipe->drop_crashing && part->lone_deaths >= POOL_DEATHS_MAX;
+    char *detail = lk_format("dataset %s: %s: row %llu at byte %llu kills its worker: it was given "
+                             "to %d that did nothing else, the last one %s",
+                             part_dataset(part), part_shard(part),
+                             (unsigned long long)place.row_in_shard,
+                             (unsigned long long)place.offset, POOL_DEATHS_MAX, how);
+    if (drop) {
+        struct pool_row row = {.drop = pool_drop_crash(), .detail = detail};
+        pool_log(pool, POOL_ERROR, "row_crashes", "%s", detail);
+        pool->stats.rows++;
+        part_finished(pool, part, &row);
+    } else {
+        job_fail(pool, part->job, LK_FAILED_PRECONDITION, detail);
+    }
+    free(detail);
+}
+
+void part_returned(struct pool *pool, struct part *part, bool died, bool lone, bool local,
+                   const char *how)
+{
+    pool->stats.retried++;
+    if (died) {
+        part->suspect = true;
+        part->deaths++;
+        part->lone_deaths += lone && local;
+        part->lone_losses += lone && !local;
+    }
+    if (part->n > 1 && part->deaths >= part->deaths_max && part->copies == 0)
+        cut_part(pool, part);
+    else if (part->n == 1 && (part->lone_deaths >= POOL_DEATHS_MAX ||
+                              part->lone_losses >= POOL_DEATHS_MAX))
+        convict(pool, part, how);
+    else if (part->copies == 0 && part->retry.heap == 0)
+        queue_part(pool, part);
+}

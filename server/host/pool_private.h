@@ -1,0 +1,154 @@
+/*
+ * Inside the pool. A *job* is what was submitted; a *part* is a run of its rows that is given to a
+ * worker as one task. A job starts as one part; bisecting cuts parts in two. A part may be with two
+ * workers at once. One thread, no locks.
+ *
+ *   pool.c          opening, closing, submitting, what it says about itself
+ *   pool_jobs.c     jobs and parts: the queue, results, bisecting, retries
+ *   pool_workers.c  the workers' protocol: hello, asking for tasks, giving them out
+ *   pool_procs.c    local processes: starting, watching, starting again
+ */
+#ifndef LK_HOST_POOL_PRIVATE_H
+#define LK_HOST_POOL_PRIVATE_H
+
+#include "base/mem.h"
+#include "host/pool.h"
+#include "proto/worker.pb-c.h"
+#include "rpc/server.h"
+
+#include <sys/types.h>
+
+#define POOL_SLOTS 2              /* tasks a worker has at once: one runs, one waits */
+#define POOL_RESULT_MAX ((size_t)256 << 20) /* payload bytes of one result */
+#define POOL_DEATHS_MAX 3
+#define POOL_TOKEN_HEX 33         /* 128 random bits and a NUL */
+
+enum { POOL_ERROR = 3, POOL_WARNING = 4, POOL_INFO = 6 };
+
+struct part {
+    struct job *job;
+    struct part *next;          /* of the same job */
+    uint32_t first, n;          /* rows of the job */
+    uint32_t place;             /* in the queue, 0 = not queued */
+    uint32_t copies;            /* workers that have it now */
+    uint32_t deaths, deaths_max; /* of workers that had it; bisected at deaths_max */
+    uint32_t lone_deaths;       /* … of local ones that had nothing else: what convicts a row */
+    uint32_t lone_losses;       /* … of remote ones */
+    uint32_t tries;             /* transient failures */
+    uint32_t timeouts;          /* each doubles our patience */
+    bool suspect;               /* a worker died with it: from now on it runs alone */
+    struct pool *pool;          /* for the timer */
+    struct loop_timer retry;
+    char *why;                  /* last transient failure, or NULL */
+};
+
+struct job {
+    struct pool_task task;      /* rows are our copy */
+    uint64_t id;                /* slot | generation << 32 */
+    uint64_t order;             /* of submission */
+    struct part *parts;         /* unfinished ones */
+    struct pool_row *rows;      /* [task.n] when it was cut: results of finished parts, owned */
+    uint64_t cpu_ns;
+};
+
+struct job_slot {
+    struct job *job; /* NULL: free */
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+struct run {
+    uint64_t assignment; /* the task's number on the wire: never used twice */
+    struct part *part;   /* NULL: nobody waits for the result any more */
+    int64_t since_ms;    /* when it became the first of its worker */
+};
+
+struct worker {
+    struct pool *pool;
+    uint64_t number;     /* on the wire; new with each hello */
+    bool local;
+    bool ready;          /* has said hello, and its connection is there */
+    uint32_t peer;
+    int64_t heard_ms;
+    char *host;
+    struct rpc_call *waiting[POOL_SLOTS];
+    uint32_t n_waiting;
+    struct run running[POOL_SLOTS]; /* in the order given: the first is the one that runs */
+    uint32_t n_running;
+    /* of local ones: */
+    pid_t pid;           /* 0: no process now */
+    int pidfd;
+    int64_t started_ms;
+    bool excused;        /* we killed it, its task is not to blame */
+    uint32_t fails;      /* ends in a row without a result in between */
+    char token[POOL_TOKEN_HEX];
+    struct loop_timer respawn;
+};
+
+struct pool {
+    struct pool_config config;
+    struct loop *loop;
+    struct rpc_server *server;
+    char *local_address;
+    char *remote_token;
+    Lk__WorkerHelloReply *hello; /* built once */
+
+    struct worker **worker; /* [n_workers] the first config.workers are the local ones */
+    uint32_t n_workers, cap_workers;
+    uint64_t numbers, assignments, orders;
+
+    struct job_slot *job;
+    uint32_t n_jobs, cap_jobs, free_job; /* free_job: slot + 1, 0 = none */
+    struct part **queue;                 /* heap, [1 … n_queue] */
+    uint32_t n_queue, cap_queue;
+    uint32_t n_retrying;                 /* parts that wait for their timer */
+    struct part *retrying;               /* one of them, or NULL: to be named */
+
+    struct loop_timer pump, tick;
+    struct pool_row *row; /* scratch: rows of the result being read */
+    uint32_t cap_row;
+    struct lk_tokens ids;
+    struct pool_stats stats;
+    struct lk_buf *text;       /* of pool_waits_for */
+    struct lk_buf *last_death; /* for a person */
+};
+
+/* pool.c */
+void pool_log(const struct pool *pool, int level, const char *event, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void pool_pump_soon(struct pool *pool);
+
+/* pool_jobs.c */
+struct job *job_new(struct pool *pool, const struct pool_task *task);
+struct job *job_find(const struct pool *pool, uint64_t id);
+void jobs_done(struct pool *pool); /* frees all, without a word */
+void job_finish(struct pool *pool, struct job *job, const struct pool_result *result);
+void queue_part(struct pool *pool, struct part *part);
+void queue_remove(struct pool *pool, struct part *part);
+const char *part_dataset(const struct part *part);
+struct lk_row_place part_place(const struct part *part, uint32_t row); /* row of the part */
+const char *part_shard(const struct part *part);
+/* A worker's answer about @part; false: it contradicts itself, see @err. */
+bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskRequest *result,
+                 const uint8_t *payload, size_t payload_bytes, struct lk_err *err);
+/* The part came back unfinished because its worker @died (or was lost; @lone: had nothing else). */
+void part_returned(struct pool *pool, struct part *part, bool died, bool lone, bool local,
+                   const char *how);
+
+/* pool_workers.c */
+struct worker *worker_new(struct pool *pool, bool local);
+void worker_free(struct worker *worker);
+void workers_forget_part(struct pool *pool, const struct part *part);
+/* Its tasks go back; @blame: it died of its own, @how is for a person. */
+void worker_lost(struct worker *worker, bool blame, const char *how);
+void workers_ready(void *pool); /* the server's descriptor is readable */
+void workers_dispatch(struct pool *pool);
+void workers_tick(struct pool *pool); /* overdue tasks, silent peers */
+
+/* pool_procs.c */
+void proc_spawn(struct worker *worker);
+void proc_kill(struct worker *worker, bool excused);
+void procs_end(struct pool *pool); /* ends all within two seconds */
+void random_token(char ret_hex[POOL_TOKEN_HEX]);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * Local workers as processes. They are spawned, never forked bare: this process has threads. They
+ * get nothing but a token, by a pipe; a pidfd tells of their end, so no signal handler is needed.
+ */
+#include "host/pool_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TOKEN_FD 3
+#define RESPAWN_FIRST_MS 20
+#define RESPAWN_MAX_MS 5000
+#define END_POLITE_MS 700 /* then they are killed */
+
+extern char **environ;
+
+void random_token(char ret_hex[POOL_TOKEN_HEX])
+{
+    uint8_t bytes[16];
+    LK_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        (void)snprintf(ret_hex + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* A pipe that holds the token and then ends. */
+static int token_pipe(const char *token)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return -1;
+    ssize_t n = (ssize_t)strlen(token);
+    bool written = write(fds[1], token, (size_t)n) == n; /* far below a pipe's capacity */
+    (void)close(fds[1]);
+    if (written)
+        return fds[0];
+    (void)close(fds[0]);
+    return -1;
+}
+
+/* Default signals, none blocked, and a process group of its own: Ctrl-C is for the daemon, which
+ * drains and then ends its workers. */
+static int spawn(const char *path, char *const argv[], int token, pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+                                        POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setpgroup(&attr, 0);
+    int rc = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_adddup2(&actions, token, TOKEN_FD);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_addclosefrom_np(&actions, TOKEN_FD + 1);
+    if (rc == 0)
+        rc = posix_spawn(ret_pid, path, &actions, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&actions);
+    return rc;
+}
+
+static void respawn_due(void *owner)
+{
+    proc_spawn(owner);
+}
+
+static void respawn_later(struct worker *worker)
+{
+    int64_t delay = worker->fails == 0 ? 0 : RESPAWN_FIRST_MS;
+    for (uint32_t i = 1; i < worker->fails && delay < RESPAWN_MAX_MS; i++)
+        delay *= 2;
+    delay = delay > RESPAWN_MAX_MS ? RESPAWN_MAX_MS : delay;
+    worker->fails++;
+    loop_set(worker->pool->loop, &worker->respawn, loop_now_ms(worker->pool->loop) + delay,
+             respawn_due, worker);
+}
+
+/* How a process ended, for a person; @text has room for 64 bytes. */
+static void describe_end(int status, char text[64])
+{
+    if (WIFSIGNALED(status))
+        (void)snprintf(text, 64, "was killed by SIG%s", sigabbrev_np(WTERMSIG(status)) == NULL
+                                                            ? "?"
+                                                            : sigabbrev_np(WTERMSIG(status)));
+    else
+        (void)snprintf(text, 64, "exited with status %d", WEXITSTATUS(status));
+}
+
+static void reap(struct worker *worker)
+{
+    loop_unwatch(worker->pool->loop, worker->pidfd);
+    (void)close(worker->pidfd);
+    worker->pidfd = -1;
+    worker->pid = 0;
+}
+
+static void proc_ended(void *owner)
+{
+    struct worker *worker = owner;
+    struct pool *pool = worker->pool;
+    int status = 0;
+    char how[64];
+    pid_t pid = waitpid(worker->pid, &status, WNOHANG);
+    if (pid == 0 || (pid < 0 && errno == EINTR))
+        return;
+    describe_end(status, how);
+    pool_log(pool, POOL_WARNING, "worker_died", "process %d %s%s", (int)worker->pid, how,
+             worker->excused ? " (by the pool)" : "");
+    pool->last_death->len = 0;
+    lk_buf_putf(pool->last_death, "the last one %s", how);
+    pool->stats.deaths++;
+    reap(worker);
+    worker_lost(worker, !worker->excused, how);
+    respawn_later(worker);
+}
+
+void proc_spawn(struct worker *worker)
+{
+    struct pool *pool = worker->pool;
+    char parent[16];
+    (void)snprintf(parent, sizeof parent, "%d", (int)getpid());
+    char *argv[] = {(char *)pool->config.worker_path, (char *)"--connect", pool->local_address,
+                    (char *)"--token-fd", (char *)"3", (char *)"--local", parent, NULL};
+    random_token(worker->token);
+    worker->excused = false;
+    worker->started_ms = loop_now_ms(pool->loop);
+    int token = token_pipe(worker->token);
+    int rc = token < 0 ? errno : spawn(pool->config.worker_path, argv, token, &worker->pid);
+    if (token >= 0)
+        (void)close(token);
+    if (rc == 0 && (worker->pidfd = pidfd_open(worker->pid, 0)) < 0) {
+        rc = errno;
+        (void)kill(worker->pid, SIGKILL); /* our child, not yet waited for: the number is its own */
+        (void)waitpid(worker->pid, NULL, 0);
+    }
+    if (rc != 0) {
+        worker->pid = 0;
+        pool_log(pool, POOL_ERROR, "worker_not_started", "%s: %s", pool->config.worker_path,
+                 strerror(rc));
+        pool->last_death->len = 0;
+        lk_buf_putf(pool->last_death, "%s cannot be started: %s", pool->config.worker_path,
+                    strerror(rc));
+        respawn_later(worker);
+        return;
+    }
+    loop_watch(pool->loop, worker->pidfd, proc_ended, worker);
+}
+
+void proc_kill(struct worker *worker, bool excused)
+{
+    if (worker->pid == 0)
+        return;
+    worker->excused = worker->excused || excused;
+    (void)pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0);
+}
+
+/* The server is closed by now: idle workers end by themselves. */
+void procs_end(struct pool *pool)
+{
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < pool->config.workers && i < pool->n_workers; i++) {
+            struct worker *w = pool->worker[i];
+            if (w->pid == 0)
+                continue;
+            if (round == 1)
+                proc_kill(w, true);
+            struct pollfd ended = {.fd = w->pidfd, .events = POLLIN};
+            int wait = round == 1 ? -1 : i == 0 ? END_POLITE_MS : 0;
+            while (poll(&ended, 1, wait) < 0 && errno == EINTR)
+                continue;
+            if (waitpid(w->pid, NULL, WNOHANG) == w->pid)
+                reap(w);
+        }
+    }
+}

@@ -1,0 +1,412 @@
+/*
+ * The workers' protocol, the daemon's side. A worker's request for a task is kept until there is one,
+ * or until a few seconds have passed: the empty answer tells each side that the other is there.
+ */
+#include "host/pool_private.h"
+
+#include "base/bytes.h"
+#include "proto/envelope.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PROTOCOL 1
+#define ANSWER_WITHIN_MS 10000 /* requests are answered, if only with nothing */
+#define SILENT_MS 60000        /* a remote worker that neither asks nor works is gone */
+#define HELLO_WITHIN_MS 60000  /* of a local worker's start */
+#define DOUBLINGS_MAX 6        /* of our patience with a slow task */
+#define TASK_ROW_BYTES 24
+
+static struct worker *by_peer(const struct pool *pool, uint32_t peer)
+{
+    for (uint32_t i = 0; i < pool->n_workers; i++)
+        if (pool->worker[i]->ready && pool->worker[i]->peer == peer)
+            return pool->worker[i];
+    return NULL;
+}
+
+struct worker *worker_new(struct pool *pool, bool local)
+{
+    struct worker *worker = lk_zalloc(1, sizeof *worker);
+    worker->pool = pool;
+    worker->local = local;
+    worker->pidfd = -1;
+    if (pool->n_workers == pool->cap_workers) {
+        pool->cap_workers = pool->cap_workers == 0 ? 8 : pool->cap_workers * 2;
+        pool->worker = lk_resize(pool->worker, pool->cap_workers, sizeof(struct worker *));
+    }
+    pool->worker[pool->n_workers++] = worker;
+    return worker;
+}
+
+void worker_free(struct worker *worker)
+{
+    struct pool *pool = worker->pool;
+    uint32_t i = 0;
+    while (pool->worker[i] != worker)
+        i++;
+    memmove(&pool->worker[i], &pool->worker[i + 1],
+            (pool->n_workers - i - 1) * sizeof(struct worker *));
+    pool->n_workers--;
+    loop_clear(pool->loop, &worker->respawn);
+    free(worker->host);
+    free(worker);
+}
+
+void workers_forget_part(struct pool *pool, const struct part *part)
+{
+    for (uint32_t i = 0; i < pool->n_workers; i++) {
+        struct worker *w = pool->worker[i];
+        for (uint32_t r = 0; r < w->n_running; r++)
+            if (w->running[r].part == part)
+                w->running[r].part = NULL;
+    }
+}
+
+static void drop_waiting(struct worker *worker, bool answer)
+{
+    while (worker->n_waiting > 0) {
+        struct rpc_call *call = worker->waiting[--worker->n_waiting];
+        if (answer)
+            rpc_fail(call, LK_FAILED_PRECONDITION, "say hello again", "");
+        else
+            rpc_drop(call);
+    }
+}
+
+void worker_lost(struct worker *worker, bool blame, const char *how)
+{
+    struct pool *pool = worker->pool;
+    uint32_t n = worker->n_running;
+    struct run running[POOL_SLOTS];
+    memcpy(running, worker->running, sizeof running);
+    worker->n_running = 0;
+    worker->ready = false;
+    drop_waiting(worker, true);
+    for (uint32_t i = 0; i < n; i++)
+        if (running[i].part != NULL)
+            running[i].part->copies--;
+    for (uint32_t i = 0; i < n; i++)
+        if (running[i].part != NULL)
+            part_returned(pool, running[i].part, blame && i == 0, n == 1, worker->local, how);
+    pool_pump_soon(pool);
+}
+
+/* --- hello --- */
+
+/* Takes the same time wherever the two differ. */
+static bool same_token(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    unsigned different = n != m;
+    for (size_t i = 0; i < n && i < m; i++)
+        different |= (unsigned)(a[i] ^ b[i]);
+    return different == 0 && n > 0;
+}
+
+static struct worker *by_token(struct pool *pool, const char *token)
+{
+    struct worker *found = NULL;
+    for (uint32_t i = 0; i < pool->config.workers; i++)
+        if (pool->worker[i]->pid != 0 && same_token(pool->worker[i]->token, token))
+            found = pool->worker[i];
+    if (found == NULL && pool->remote_token != NULL && same_token(pool->remote_token, token))
+        found = worker_new(pool, false);
+    return found;
+}
+
+static void answer_hello(struct worker *worker, struct rpc_call *call)
+{
+    struct pool *pool = worker->pool;
+    worker->number = ++pool->numbers;
+    worker->peer = call->peer;
+    worker->ready = true;
+    worker->heard_ms = loop_now_ms(pool->loop);
+    pool->hello->worker = worker->number;
+    rpc_reply(call, &pool->hello->base, NULL, 0);
+}
+
+static void on_hello(struct pool *pool, struct rpc_call *call)
+{
+    Lk__WorkerHelloRequest *hello =
+        lk__worker_hello_request__unpack(NULL, call->header_bytes, call->header);
+    struct worker *worker = NULL;
+    if (hello == NULL)
+        rpc_fail(call, LK_INVALID_ARGUMENT, "a malformed hello", "");
+    else if (hello->protocol != PROTOCOL)
+        rpc_fail(call, LK_FAILED_PRECONDITION, "another version of the workers' protocol", "");
+    else if (by_peer(pool, call->peer) != NULL)
+        rpc_fail(call, LK_FAILED_PRECONDITION, "a second hello on one connection", "");
+    else if ((worker = by_token(pool, hello->token)) == NULL)
+        rpc_fail(call, LK_UNAUTHENTICATED, "this is not a worker's token", "");
+    if (worker == NULL) {
+        pool_log(pool, POOL_WARNING, "worker_refused", "a hello from %s, process %llu",
+                 hello == NULL ? "?" : hello->host, hello == NULL ? 0ull
+                                                                  : (unsigned long long)hello->pid);
+    } else {
+        if (worker->ready) /* a local one that came back by another connection */
+            worker_lost(worker, false, "reconnected");
+        free(worker->host);
+        worker->host = lk_strdup(hello->host);
+        answer_hello(worker, call);
+        pool_log(pool, POOL_INFO, "worker_ready", "%s worker %llu, process %llu on %s",
+                 worker->local ? "local" : "remote", (unsigned long long)worker->number,
+                 (unsigned long long)hello->pid, hello->host);
+    }
+    if (hello != NULL)
+        lk__worker_hello_request__free_unpacked(hello, NULL);
+}
+
+/* --- tasks out --- */
+
+static bool has_part(const struct worker *worker, const struct part *part)
+{
+    for (uint32_t i = 0; i < worker->n_running; i++)
+        if (worker->running[i].part == part ||
+            (worker->running[i].part != NULL && worker->running[i].part->suspect))
+            return true;
+    return false;
+}
+
+/* A suspect goes to an idle worker, and to a local one if there is any, whose death we can see. */
+static bool may_have(const struct worker *worker, const struct part *part)
+{
+    if (worker->n_waiting == 0 || worker->n_running == POOL_SLOTS || has_part(worker, part))
+        return false;
+    if (!part->suspect)
+        return true;
+    return worker->n_running == 0 && (worker->local || worker->pool->config.workers == 0);
+}
+
+static struct worker *pick(const struct pool *pool, const struct part *part)
+{
+    struct worker *best = NULL;
+    for (uint32_t i = 0; i < pool->n_workers; i++) {
+        struct worker *w = pool->worker[i];
+        if (may_have(w, part) && (best == NULL || w->n_running < best->n_running))
+            best = w;
+    }
+    return best;
+}
+
+static void put_place(uint8_t *to, struct lk_row_place place)
+{
+    lk_put_u64(to, place.row_in_shard);
+    lk_put_u64(to + 8, place.offset);
+    lk_put_u32(to + 16, place.bytes);
+    lk_put_u32(to + 20, place.hash);
+}
+
+static void give(struct worker *worker, struct part *part)
+{
+    struct pool *pool = worker->pool;
+    const struct pool_task *t = &part->job->task;
+    const struct lk_index *index = &pool->config.stream[t->stream].index[t->dataset];
+    struct lk_row_place first = part_place(part, 0);
+    const struct lk_index_shard *shard = &index->shard[first.shard];
+    size_t bytes = (size_t)part->n * TASK_ROW_BYTES;
+    uint8_t *rows = lk_alloc(bytes);
+    for (uint32_t i = 0; i < part->n; i++) {
+        struct lk_row_place place = part_place(part, i);
+        LK_CHECK(place.shard == first.shard);
+        put_place(rows + (size_t)i * TASK_ROW_BYTES, place);
+    }
+    Lk__WorkerTaskReply reply = LK__WORKER_TASK_REPLY__INIT;
+    reply.task = ++pool->assignments;
+    reply.stream = t->stream;
+    reply.dataset = t->dataset;
+    reply.shard = (char *)shard->name;
+    reply.codec = (uint32_t)shard->codec;
+    reply.data_bytes = shard->data_bytes;
+    struct rpc_slice payload = {.data = rows, .bytes = bytes};
+    struct rpc_call *call = worker->waiting[0];
+    worker->waiting[0] = worker->waiting[1];
+    worker->n_waiting--;
+    worker->running[worker->n_running++] = (struct run){
+        .assignment = reply.task, .part = part, .since_ms = loop_now_ms(pool->loop)};
+    part->copies++;
+    pool->stats.tasks++;
+    rpc_reply(call, &reply.base, &payload, 1);
+    free(rows);
+}
+
+/* Strictly in the queue's order: what the first part cannot have, the others wait for, so that a
+ * suspect, which needs a worker of its own, is not passed by for ever. */
+void workers_dispatch(struct pool *pool)
+{
+    while (pool->n_queue > 0) {
+        struct part *part = pool->queue[1];
+        struct worker *worker = pick(pool, part);
+        if (worker == NULL)
+            return;
+        queue_remove(pool, part);
+        give(worker, part);
+    }
+}
+
+/* --- results in --- */
+
+static void take_result(struct worker *worker, const Lk__WorkerTaskRequest *request,
+                        const struct rpc_call *call)
+{
+    struct pool *pool = worker->pool;
+    uint32_t i = 0;
+    while (i < worker->n_running && worker->running[i].assignment != request->task)
+        i++;
+    if (i == worker->n_running)
+        return;
+    struct part *part = worker->running[i].part;
+    memmove(&worker->running[i], &worker->running[i + 1],
+            (worker->n_running - i - 1) * sizeof *worker->running);
+    worker->n_running--;
+    if (worker->n_running > 0)
+        worker->running[0].since_ms = loop_now_ms(pool->loop);
+    if (part == NULL)
+        return; /* another worker was faster */
+    struct lk_err err = {.code = LK_OK, .text = ""};
+    bool lone = worker->n_running == 0;
+    part->copies--;
+    if (part_result(pool, part, request, call->payload, call->payload_bytes, &err)) {
+        worker->fails = 0;
+        return;
+    }
+    pool_log(pool, POOL_ERROR, "bad_result", "worker %llu on %s: %s",
+             (unsigned long long)worker->number, worker->host, err.text);
+    part_returned(pool, part, true, lone, worker->local, "sent a result that contradicts itself");
+    if (worker->local)
+        proc_kill(worker, true);
+    worker_lost(worker, false, "");
+}
+
+static void on_task(struct pool *pool, struct rpc_call *call)
+{
+    Lk__WorkerTaskRequest *request =
+        lk__worker_task_request__unpack(NULL, call->header_bytes, call->header);
+    struct worker *worker = by_peer(pool, call->peer);
+    if (request == NULL || worker == NULL || worker->number != request->worker) {
+        rpc_fail(call, request == NULL ? LK_INVALID_ARGUMENT : LK_FAILED_PRECONDITION,
+                 request == NULL ? "a malformed request for a task" : "say hello again", "");
+    } else {
+        worker->heard_ms = loop_now_ms(pool->loop);
+        if (request->task != 0)
+            take_result(worker, request, call);
+        if (!worker->ready)
+            rpc_fail(call, LK_FAILED_PRECONDITION, "say hello again", "");
+        else if (worker->n_waiting == POOL_SLOTS)
+            rpc_fail(call, LK_RESOURCE_EXHAUSTED, "too many requests for tasks", "");
+        else
+            worker->waiting[worker->n_waiting++] = call;
+    }
+    if (request != NULL)
+        lk__worker_task_request__free_unpacked(request, NULL);
+    workers_dispatch(pool);
+}
+
+/* --- events --- */
+
+static void on_gone(struct pool *pool, uint32_t peer)
+{
+    struct worker *worker = by_peer(pool, peer);
+    if (worker == NULL)
+        return;
+    drop_waiting(worker, false);
+    if (worker->local) { /* its process tells the rest: it has died, or is of no use any more */
+        worker->ready = false;
+        proc_kill(worker, false);
+        return;
+    }
+    pool_log(pool, POOL_WARNING, "worker_lost", "remote worker %llu on %s",
+             (unsigned long long)worker->number, worker->host);
+    pool->stats.deaths++;
+    worker_lost(worker, true, "was lost");
+    worker_free(worker);
+}
+
+void workers_ready(void *owner)
+{
+    struct pool *pool = owner;
+    struct rpc_event event;
+    while (rpc_server_next(pool->server, &event)) {
+        if (event.kind == RPC_EVENT_PEER_GONE)
+            on_gone(pool, event.peer);
+        else if (event.call->method == LK_METHOD_WORKER_HELLO)
+            on_hello(pool, event.call);
+        else if (event.call->method == LK_METHOD_WORKER_TASK)
+            on_task(pool, event.call);
+        else
+            rpc_fail(event.call, LK_UNIMPLEMENTED, "workers only", "");
+    }
+}
+
+/* --- time --- */
+
+static int64_t patience_ms(const struct pool *pool, const struct part *part)
+{
+    uint32_t doublings = part->timeouts < DOUBLINGS_MAX ? part->timeouts : DOUBLINGS_MAX;
+    return (int64_t)pool->config.task_timeout_ms << doublings;
+}
+
+/* Slow is not dead: others get the tasks too, and the first answer counts. One that is far too slow
+ * may be stuck, so a local one is replaced; its tasks are not to blame, and get more time. */
+static void look_at(struct worker *worker, int64_t now)
+{
+    struct pool *pool = worker->pool;
+    struct part *head = worker->n_running > 0 ? worker->running[0].part : NULL;
+    if (head == NULL || !worker->ready)
+        return;
+    int64_t age = now - worker->running[0].since_ms, patience = patience_ms(pool, head);
+    if (age <= patience)
+        return;
+    for (uint32_t i = 0; i < worker->n_running; i++) {
+        struct part *part = worker->running[i].part;
+        if (part == NULL || part->copies != 1 || part->place != 0)
+            continue;
+        pool_log(pool, POOL_WARNING, "task_slow", "given to another worker too: %s, after %lld ms",
+                 part_shard(part), (long long)age);
+        pool->stats.retried++;
+        queue_part(pool, part);
+    }
+    if (age <= 4 * patience)
+        return;
+    head->timeouts++;
+    pool_log(pool, POOL_WARNING, "worker_stuck", "worker %llu on %s: one task for %lld ms",
+             (unsigned long long)worker->number, worker->host, (long long)age);
+    if (worker->local)
+        proc_kill(worker, true);
+    else
+        worker_lost(worker, false, "was stuck");
+}
+
+static void answer_waiting(struct worker *worker, int64_t now)
+{
+    Lk__WorkerTaskReply nothing = LK__WORKER_TASK_REPLY__INIT;
+    while (worker->n_waiting > 0 && now - worker->waiting[0]->received_ms > ANSWER_WITHIN_MS) {
+        struct rpc_call *call = worker->waiting[0];
+        worker->waiting[0] = worker->waiting[1];
+        worker->n_waiting--;
+        rpc_reply(call, &nothing.base, NULL, 0);
+    }
+}
+
+static void check_silence(struct worker *worker, int64_t now)
+{
+    if (worker->local) {
+        if (worker->pid != 0 && !worker->ready && now - worker->started_ms > HELLO_WITHIN_MS)
+            proc_kill(worker, true);
+    } else if (!worker->ready || (worker->n_running + worker->n_waiting == 0 &&
+                                  now - worker->heard_ms > SILENT_MS)) {
+        worker_lost(worker, false, "was silent");
+        worker_free(worker);
+    }
+}
+
+void workers_tick(struct pool *pool)
+{
+    int64_t now = loop_now_ms(pool->loop);
+    for (uint32_t i = pool->n_workers; i-- > 0;) {
+        look_at(pool->worker[i], now);
+        answer_waiting(pool->worker[i], now);
+        check_silence(pool->worker[i], now);
+    }
+    workers_dispatch(pool);
+}

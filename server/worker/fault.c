@@ -1,0 +1,42 @@
+#include "worker/fault.h"
+
+#ifdef LK_TEST_FAULTS
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool row_has(const uint8_t *row, size_t bytes, const char *variable)
+{
+    const char *text = getenv(variable);
+    return text != NULL && text[0] != '\0' && memmem(row, bytes, text, strlen(text)) != NULL;
+}
+
+static bool first_to_be_slow(void)
+{
+    const char *once = getenv("LK_FAULT_SLOW_ONCE");
+    if (once == NULL)
+        return true;
+    int fd = open(once, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    (void)close(fd);
+    return true;
+}
+
+void fault_row(const uint8_t *row, size_t bytes)
+{
+    if (row_has(row, bytes, "LK_FAULT_CRASH_TEXT"))
+        abort();
+    if (row_has(row, bytes, "LK_FAULT_SLOW_TEXT") && first_to_be_slow())
+        (void)nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+}
+
+#else
+
+typedef int fault_none; /* a translation unit must declare something */
+
+#endif

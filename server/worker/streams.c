@@ -1,0 +1,199 @@
+#include "worker/streams.h"
+
+#include "base/digest.h"
+#include "store/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENIZER_FILE_MAX ((size_t)256 << 20)
+
+struct chain {
+    const char *text; /* the field that this chain measures */
+    struct lk_measure *measure;
+};
+
+struct stream {
+    const Lk__WorkerStream *wire;
+    struct lk_tokenizer *tokenizer;
+    bool borrowed; /* the tokenizer belongs to an earlier stream */
+    struct lk_measure_filter *filter;
+    struct chain *chain; /* [n_chains] made when first used */
+    uint32_t n_chains;
+};
+
+struct streams {
+    Lk__WorkerHelloReply *hello;
+    struct stream *stream; /* [hello->n_streams] */
+};
+
+/* protobuf-c gives "" for a string that was not sent. */
+static bool is_set(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+static enum lk_code load_tokenizer(const Lk__WorkerStream *wire,
+                                   struct lk_tokenizer **ret_tokenizer, struct lk_err *err)
+{
+    struct lk_buf main = {0}, merges = {0};
+    enum lk_code code = LK_OK;
+    if (is_set(wire->tokenizer_path))
+        code = lk_file_read_all(wire->tokenizer_path, TOKENIZER_FILE_MAX, &main, err);
+    if (code == LK_OK && is_set(wire->tokenizer_merges))
+        code = lk_file_read_all(wire->tokenizer_merges, TOKENIZER_FILE_MAX, &merges, err);
+    if (code == LK_OK) {
+        struct lk_tokenizer_files files = {
+            .kind = (enum lk_tokenizer_kind)wire->tokenizer_kind,
+            .special_in_text = wire->special_as_text ? LK_SPECIAL_TEXT : LK_SPECIAL_SPLIT,
+            .main = main.data,
+            .main_bytes = main.len,
+            .main_name = wire->tokenizer_path,
+            .merges = merges.data,
+            .merges_bytes = merges.len,
+            .merges_name = wire->tokenizer_merges,
+        };
+        code = lk_tokenizer_new(&files, ret_tokenizer, err);
+    }
+    lk_buf_done(&main);
+    lk_buf_done(&merges);
+    return code;
+}
+
+static enum lk_code check_digest(const Lk__WorkerStream *wire,
+                                 const struct lk_tokenizer *tokenizer, struct lk_err *err)
+{
+    if (wire->tokenizer_digest.len != 16)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "a tokenizer digest of %zu bytes, expected 16",
+                       wire->tokenizer_digest.len);
+    struct lk_digest want = lk_digest_get(wire->tokenizer_digest.data);
+    struct lk_digest have = lk_tokenizer_digest(tokenizer);
+    if (lk_digest_equal(want, have))
+        return LK_OK;
+    char want_hex[LK_DIGEST_HEX], have_hex[LK_DIGEST_HEX];
+    lk_digest_hex(want, want_hex);
+    lk_digest_hex(have, have_hex);
+    return lk_fail(err, LK_FAILED_PRECONDITION,
+                   "tokenizer '%s' has digest %s here, %s at the daemon: it is another file",
+                   wire->tokenizer_path, have_hex, want_hex);
+}
+
+static struct lk_tokenizer *same_tokenizer(const struct streams *streams, size_t before)
+{
+    const Lk__WorkerStream *b = streams->hello->streams[before];
+    for (size_t i = 0; i < before; i++) {
+        const Lk__WorkerStream *a = streams->hello->streams[i];
+        if (a->tokenizer_digest.len == b->tokenizer_digest.len &&
+            memcmp(a->tokenizer_digest.data, b->tokenizer_digest.data, b->tokenizer_digest.len) == 0)
+            return streams->stream[i].tokenizer;
+    }
+    return NULL;
+}
+
+static struct lk_measure_filter *filters_of(const Lk__WorkerStream *wire)
+{
+    struct lk_measure_filter *filter = lk_zalloc(wire->n_filters + 1, sizeof *filter);
+    for (size_t i = 0; i < wire->n_filters; i++) {
+        const Lk__WorkerFilter *f = wire->filters[i];
+        filter[i] = (struct lk_measure_filter){
+            .min_bytes = f->min_bytes,
+            .max_bytes = f->max_bytes,
+            .min_tokens = f->min_tokens,
+            .max_tokens = f->max_tokens,
+            .field = is_set(f->field) ? f->field : NULL,
+            .equals = f->has_equals ? f->equals : NULL,
+        };
+    }
+    return filter;
+}
+
+static enum lk_code open_stream(struct streams *streams, size_t i, struct lk_err *err)
+{
+    struct stream *stream = &streams->stream[i];
+    stream->wire = streams->hello->streams[i];
+    stream->filter = filters_of(stream->wire);
+    stream->chain = lk_zalloc(stream->wire->n_datasets + 1, sizeof *stream->chain);
+    stream->tokenizer = same_tokenizer(streams, i);
+    stream->borrowed = stream->tokenizer != NULL;
+    if (stream->borrowed)
+        return LK_OK;
+    LK_TRY(load_tokenizer(stream->wire, &stream->tokenizer, err));
+    return check_digest(stream->wire, stream->tokenizer, err);
+}
+
+enum lk_code streams_open(Lk__WorkerHelloReply *hello, struct streams **ret_streams,
+                          struct lk_err *err)
+{
+    struct streams *streams = lk_zalloc(1, sizeof *streams);
+    streams->hello = hello;
+    streams->stream = lk_zalloc(hello->n_streams + 1, sizeof *streams->stream);
+    for (size_t i = 0; i < hello->n_streams; i++) {
+        enum lk_code code = open_stream(streams, i, err);
+        if (code != LK_OK) {
+            code = lk_fail_in(err, "stream %s", hello->streams[i]->name);
+            streams_close(streams);
+            return code;
+        }
+    }
+    *ret_streams = streams;
+    return LK_OK;
+}
+
+void streams_close(struct streams *streams)
+{
+    if (streams == NULL)
+        return;
+    for (size_t i = 0; i < streams->hello->n_streams; i++) {
+        struct stream *stream = &streams->stream[i];
+        for (uint32_t c = 0; c < stream->n_chains; c++)
+            lk_measure_free(stream->chain[c].measure);
+        free(stream->chain);
+        free(stream->filter);
+    }
+    for (size_t i = 0; i < streams->hello->n_streams; i++)
+        if (!streams->stream[i].borrowed)
+            lk_tokenizer_free(streams->stream[i].tokenizer);
+    lk__worker_hello_reply__free_unpacked(streams->hello, NULL);
+    free(streams->stream);
+    free(streams);
+}
+
+const Lk__WorkerHelloReply *streams_hello(const struct streams *streams)
+{
+    return streams->hello;
+}
+
+/* Datasets that differ only in where they lie share a chain, and its encoder's memory. */
+static struct lk_measure *chain_for(struct stream *stream, const char *text)
+{
+    for (uint32_t c = 0; c < stream->n_chains; c++)
+        if (strcmp(stream->chain[c].text, text) == 0)
+            return stream->chain[c].measure;
+    struct lk_measure_spec spec = {
+        .tokenizer = stream->tokenizer,
+        .text = text,
+        .has_append = stream->wire->has_append,
+        .has_prepend = stream->wire->has_prepend,
+        .append = stream->wire->append,
+        .prepend = stream->wire->prepend,
+        .drop_bad = stream->wire->drop_bad,
+        .filter = stream->filter,
+        .n_filters = (uint32_t)stream->wire->n_filters,
+    };
+    struct chain *chain = &stream->chain[stream->n_chains++];
+    *chain = (struct chain){.text = text, .measure = lk_measure_new(&spec)};
+    return chain->measure;
+}
+
+enum lk_code streams_find(struct streams *streams, uint32_t stream, uint32_t dataset,
+                          const Lk__WorkerDataset **ret_dataset, struct lk_measure **ret_measure,
+                          struct lk_err *err)
+{
+    if (stream >= streams->hello->n_streams ||
+        dataset >= streams->hello->streams[stream]->n_datasets)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "no dataset %u in a stream %u", dataset, stream);
+    const Lk__WorkerDataset *d = streams->hello->streams[stream]->datasets[dataset];
+    *ret_dataset = d;
+    *ret_measure = chain_for(&streams->stream[stream], d->text);
+    return LK_OK;
+}

@@ -1,0 +1,160 @@
+#include "worker/task.h"
+
+#include "base/bytes.h"
+#include "worker/fault.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TRIES 4             /* of a task that fails for a transient reason */
+#define FIRST_PAUSE_MS 50   /* doubled with each try */
+#define TASK_ROWS_MAX (1u << 20)
+
+struct run {
+    struct lk_measure *measure;
+    const Lk__WorkerTaskReply *task;
+    uint64_t result_max;
+    struct task_result *result;
+};
+
+void task_result_done(struct task_result *result)
+{
+    for (uint32_t i = 0; i < result->n_rows; i++)
+        free(result->row[i].detail);
+    free(result->row);
+    free(result->row_at);
+    free(result->span);
+    lk_tokens_done(&result->tokens);
+    *result = (struct task_result){0};
+}
+
+static void result_clear(struct task_result *result)
+{
+    for (uint32_t i = 0; i < result->n_rows; i++)
+        free(result->row[i].detail);
+    result->n_rows = 0;
+    result->tokens.n = 0;
+    result->data_bytes = 0;
+}
+
+static uint64_t cpu_now(void)
+{
+    struct timespec t;
+    LK_CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static enum lk_code read_spans(const uint8_t *payload, size_t bytes, struct task_result *result,
+                               uint32_t *ret_n, struct lk_err *err)
+{
+    size_t n = bytes / TASK_ROW_BYTES;
+    if (bytes % TASK_ROW_BYTES != 0 || n == 0 || n > TASK_ROWS_MAX)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "a task of %zu bytes, expected 1 to %u rows of %d",
+                       bytes, TASK_ROWS_MAX, TASK_ROW_BYTES);
+    if (n > result->cap_rows) {
+        result->cap_rows = (uint32_t)n;
+        result->row = lk_resize(result->row, n, sizeof *result->row);
+        result->row_at = lk_resize(result->row_at, n, sizeof *result->row_at);
+        result->span = lk_resize(result->span, n, sizeof *result->span);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *p = payload + i * TASK_ROW_BYTES;
+        result->span[i] = (struct lk_row_span){.row = lk_get_u64(p),
+                                               .offset = lk_get_u64(p + 8),
+                                               .bytes = lk_get_u32(p + 16),
+                                               .hash = lk_get_u32(p + 20)};
+    }
+    *ret_n = (uint32_t)n;
+    return LK_OK;
+}
+
+static enum lk_code measure_row(void *owner, uint32_t i, const uint8_t *bytes, uint32_t n_bytes,
+                                struct lk_err *err)
+{
+    struct run *run = owner;
+    struct task_result *result = run->result;
+    const struct lk_row_span *span = &result->span[i];
+    LK_CHECK(i == result->n_rows && i < result->cap_rows);
+    fault_row(bytes, n_bytes);
+    struct lk_measured measured;
+    struct lk_err why = {.code = LK_OK, .text = ""};
+    enum lk_code code = lk_measure_row(run->measure, bytes, n_bytes, &result->tokens, &measured,
+                                       &why);
+    if (code != LK_OK) {
+        *err = why;
+        return lk_fail_in(err, "%s: row %llu at byte %llu", run->task->shard,
+                          (unsigned long long)span->row, (unsigned long long)span->offset);
+    }
+    if (result->tokens.n > run->result_max / 4)
+        return lk_fail(err, LK_OUT_OF_RANGE,
+                       "%s: row %llu: the task makes more than %llu bytes of tokens",
+                       run->task->shard, (unsigned long long)span->row,
+                       (unsigned long long)run->result_max);
+    Lk__RowResult *row = &result->row[i];
+    lk__row_result__init(row);
+    row->tokens = measured.tokens;
+    row->drop = (uint32_t)measured.drop;
+    row->text_bytes = measured.text_bytes;
+    row->detail = lk_strdup(measured.drop != LK_DROP_NONE ? why.text : "");
+    result->row_at[i] = row;
+    result->n_rows++;
+    result->data_bytes += n_bytes;
+    return LK_OK;
+}
+
+static bool is_transient(enum lk_code code)
+{
+    return code == LK_UNAVAILABLE || code == LK_RESOURCE_EXHAUSTED;
+}
+
+static void pause_ms(int64_t ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    (void)nanosleep(&t, NULL);
+}
+
+static enum lk_code read_and_measure(struct streams *streams, struct lk_shard_cache *cache,
+                                     struct run *run, uint32_t n, struct lk_err *err)
+{
+    const Lk__WorkerTaskReply *task = run->task;
+    const Lk__WorkerDataset *dataset;
+    LK_TRY(streams_find(streams, task->stream, task->dataset, &dataset, &run->measure, err));
+    enum lk_code code;
+    for (int tries = 1;; tries++) {
+        result_clear(run->result);
+        code = lk_shard_read_rows(cache, dataset->root, task->shard, (enum lk_codec)task->codec,
+                                  task->data_bytes, run->result->span, n, measure_row, run, err);
+        if (!is_transient(code) || tries == TRIES)
+            break;
+        pause_ms((int64_t)FIRST_PAUSE_MS << (tries - 1));
+    }
+    if (code == LK_OK)
+        return LK_OK;
+    if (is_transient(code))
+        err->code = LK_UNAVAILABLE;
+    return lk_fail_in(err, "dataset %s", dataset->name);
+}
+
+void task_run(struct streams *streams, struct lk_shard_cache *cache, const Lk__WorkerTaskReply *task,
+              const uint8_t *payload, size_t payload_bytes, struct task_result *result)
+{
+    struct run run = {.task = task,
+                      .result = result,
+                      .result_max = streams_hello(streams)->result_max};
+    struct lk_err err = {.code = LK_OK, .text = ""};
+    uint64_t start = cpu_now();
+    uint32_t n = 0;
+    result_clear(result);
+    result->task = task->task;
+    enum lk_code code = read_spans(payload, payload_bytes, result, &n, &err);
+    if (code == LK_OK)
+        code = read_and_measure(streams, cache, &run, n, &err);
+    result->bad_row = result->n_rows;
+    result->err = (struct lk_err){.code = LK_OK, .text = ""};
+    if (code != LK_OK) {
+        result->err = err;
+        result_clear(result);
+    }
+    result->cpu_ns = cpu_now() - start;
+}

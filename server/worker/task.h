@@ -1,0 +1,41 @@
+/*
+ * One task: rows of one shard in, their tokens out. A pure function of (streams, task, data), so it
+ * does not matter which worker runs it, or how often.
+ */
+#ifndef LK_WORKER_TASK_H
+#define LK_WORKER_TASK_H
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "format/format.h"
+#include "worker/streams.h"
+
+#include <stdint.h>
+
+#define TASK_ROW_BYTES 24 /* in a task's payload: row, offset, bytes, hash */
+
+/* The outcome of a task, and memory that is used again for the next. Zeroed = empty. */
+struct task_result {
+    uint64_t task;
+    struct lk_err err;      /* code OK: every row was measured */
+    uint32_t bad_row;       /* of a failed task: index of the row that failed it, or of the next one */
+    Lk__RowResult *row;     /* [n_rows] */
+    Lk__RowResult **row_at; /* [n_rows] what protobuf-c wants */
+    uint32_t n_rows, cap_rows;
+    struct lk_tokens tokens; /* of all kept rows, in order */
+    uint64_t cpu_ns, data_bytes;
+    struct lk_row_span *span; /* [cap_rows] */
+};
+
+void task_result_done(struct task_result *result); /* safe on a zeroed one */
+
+/*
+ * Runs @task. Transient failures are tried again a few times, with growing pauses, before they are
+ * reported as UNAVAILABLE; nothing of a failed try remains. A row that cannot be measured fails the
+ * task with its dataset, shard, row and byte in the text. More than @result_max bytes of tokens:
+ * OUT_OF_RANGE.
+ */
+void task_run(struct streams *streams, struct lk_shard_cache *cache, const Lk__WorkerTaskReply *task,
+              const uint8_t *payload, size_t payload_bytes, struct task_result *result);
+
+#endif
