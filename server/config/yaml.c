@@ -131,7 +131,7 @@ static enum lk_code append(struct loader *l, const yaml_event_t *event, struct l
                            struct lk_yaml **ret_item)
 {
     if (node->n == LK_YAML_ENTRIES_MAX)
-        return fail_at(l, event->start_mark, "too many entries (65536 at most)");
+        return fail_at(l, event->start_mark, "too many entries (8192 at most)");
     if (node->n == node->cap) {
         node->cap = node->cap == 0 ? 8 : node->cap * 2;
         node->item = lk_resize(node->item, node->cap, sizeof *node->item);

@@ -17,7 +17,7 @@
 
 #define LK_YAML_BYTES_MAX (1u << 20)
 #define LK_YAML_DEPTH_MAX 16
-#define LK_YAML_ENTRIES_MAX 65536 /* of one mapping or list */
+#define LK_YAML_ENTRIES_MAX 8192 /* of one mapping or list */
 
 enum lk_yaml_kind { LK_YAML_SCALAR, LK_YAML_MAP, LK_YAML_LIST };
 
