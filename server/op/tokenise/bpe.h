@@ -1,0 +1,92 @@
+/*
+ * Byte pair encoding of one piece of text, and the tables it needs.
+ */
+#ifndef LK_OP_TOKENISE_BPE_H
+#define LK_OP_TOKENISE_BPE_H
+
+#include "base/bytes.h"
+#include "op/tokenise/vocab.h"
+
+/* A piece of at most 15 bytes as a value: its bytes, zeros, and its length in the last byte. */
+struct lk_key {
+    uint64_t lo, hi;
+};
+
+#define LK_KEY_BYTES 15
+
+struct lk_bpe {
+    uint32_t byte_id[256]; /* LK_NO_ID: that byte has no token */
+    struct lk_pair {
+        uint32_t left, right; /* left == LK_NO_ID: free */
+        uint32_t rank, id;
+    } *pairs; /* open addressing */
+    size_t pairs_n, pairs_mask;
+    struct lk_word {
+        struct lk_key key; /* hi == 0: free (the length is never 0) */
+        uint32_t id;
+    } *words; /* pieces that are one token, by their bytes; open addressing */
+    size_t words_n, words_mask;
+    struct lk_names long_words; /* the same, longer than LK_KEY_BYTES */
+};
+
+/* One thread's memory for long pieces. Zeroed = empty. */
+struct lk_bpe_scratch {
+    struct lk_symbol {
+        uint64_t best; /* rank << 32 | id of the pair that begins here, or UINT64_MAX */
+        uint32_t id, prev, next;
+    } *symbols;
+    uint64_t *heap; /* rank << 32 | symbol */
+    size_t cap;     /* symbols; the heap has twice as many */
+};
+
+/* Makes room for @pairs merges and @words short words. Every id of @bpe is unset. */
+void lk_bpe_init(struct lk_bpe *bpe, size_t pairs, size_t words);
+void lk_bpe_done(struct lk_bpe *bpe);
+/* At most @pairs of them; the last rank given for a pair counts. */
+void lk_bpe_add_pair(struct lk_bpe *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
+/* At most @words of them with up to LK_KEY_BYTES bytes; no string twice. */
+void lk_bpe_add_word(struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_t id);
+
+/*
+ * Merges @n bytes (1 … 2^32 - 2) by rank, leftmost first among equals, and writes the ids to @ret_ids,
+ * which has room for @n of them; returns how many. Bytes without a token vanish, as in the reference.
+ */
+size_t lk_bpe_merge(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, const uint8_t *bytes,
+                    size_t n, uint32_t *ret_ids);
+void lk_bpe_scratch_done(struct lk_bpe_scratch *scratch);
+/* Gives back what only an extraordinary piece needed. */
+void lk_bpe_scratch_trim(struct lk_bpe_scratch *scratch);
+
+extern const struct lk_key lk_key_masks[LK_KEY_BYTES + 1];
+
+/* @n <= LK_KEY_BYTES bytes at @p; memory is readable up to @limit. */
+static inline struct lk_key lk_key_of(const uint8_t *p, size_t n, const uint8_t *limit)
+{
+    uint8_t copy[16] = {0};
+    if (limit - p < 16) {
+        memcpy(copy, p, n);
+        p = copy;
+    }
+    struct lk_key key = {.lo = lk_get_u64(p) & lk_key_masks[n].lo,
+                         .hi = lk_get_u64(p + 8) & lk_key_masks[n].hi};
+    key.hi |= (uint64_t)n << 56;
+    return key;
+}
+
+static inline size_t lk_key_hash(struct lk_key key)
+{
+    uint64_t h = (key.lo ^ key.hi * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
+    return (size_t)(h ^ h >> 32);
+}
+
+/* The id of a short piece that is one token, or LK_NO_ID. */
+static inline uint32_t lk_bpe_word(const struct lk_bpe *bpe, struct lk_key key, size_t hash)
+{
+    for (size_t at = hash & bpe->words_mask; bpe->words[at].key.hi != 0;
+         at = (at + 1) & bpe->words_mask)
+        if (bpe->words[at].key.lo == key.lo && bpe->words[at].key.hi == key.hi)
+            return bpe->words[at].id;
+    return LK_NO_ID;
+}
+
+#endif

@@ -1,0 +1,552 @@
+/*
+ * A Hugging Face tokenizer.json.
+ *
+ * Every key is known and handled, or refused with its JSON path: nothing is skipped that could change
+ * an id. Components name their kind in a member "type" that may stand anywhere in them, so each is
+ * read twice: once for the type, once for its members. The vocabulary and the merges are read last,
+ * when everything else is known to be sound.
+ */
+#include "op/tokenise/parse.h"
+
+#include <stdlib.h>
+
+/* ---- normalizer ---- */
+
+static enum lk_code read_normalizer(struct lk_load *load, void *to, struct lk_err *err);
+
+static enum lk_code read_nfc(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_member members[] = {{"type", lk_read_skip, 0, true}};
+
+    load->tokenizer->normalize = true;
+    return lk_read_object(load, members, LK_COUNT(members), to, err);
+}
+
+static enum lk_code read_plain_nfc(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_kind kinds[] = {{"NFC", read_nfc}};
+    (void)to;
+    return lk_read_component(load, "a normalizer", kinds, LK_COUNT(kinds), err);
+}
+
+static enum lk_code read_normalizers(struct lk_load *load, void *to, struct lk_err *err)
+{
+    (void)to;
+    return lk_read_array(load, read_plain_nfc, err);
+}
+
+static enum lk_code read_normalizer_sequence(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_member members[] = {{"type", lk_read_skip, 0, true},
+                                            {"normalizers", read_normalizers, 0, true}};
+    return lk_read_object(load, members, LK_COUNT(members), to, err);
+}
+
+static enum lk_code read_normalizer(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_kind kinds[] = {{"NFC", read_nfc},
+                                        {"Sequence", read_normalizer_sequence}};
+    (void)to;
+    return lk_read_component(load, "a normalizer", kinds, LK_COUNT(kinds), err);
+}
+
+/* ---- pre_tokenizer ---- */
+
+struct byte_level {
+    bool add_prefix_space, trim_offsets, use_regex;
+};
+
+static enum lk_code read_byte_level(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_member members[] = {
+        {"type", lk_read_skip, 0, true},
+        {"add_prefix_space", lk_read_flag, offsetof(struct byte_level, add_prefix_space), true},
+        {"trim_offsets", lk_read_flag, offsetof(struct byte_level, trim_offsets), false},
+        {"use_regex", lk_read_flag, offsetof(struct byte_level, use_regex), false},
+    };
+    struct byte_level level = {.use_regex = true};
+    bool split = load->tokenizer->scan != NULL;
+
+    (void)to;
+    if (load->byte_level)
+        return lk_unimplemented(err, "a second ByteLevel");
+    LK_TRY(lk_read_object(load, members, LK_COUNT(members), &level, err));
+    if (split && level.use_regex)
+        return lk_unimplemented(err, "Split before a ByteLevel with use_regex");
+    if (split && level.add_prefix_space)
+        return lk_unimplemented(err, "Split before a ByteLevel with add_prefix_space");
+    if (!split)
+        load->tokenizer->scan = level.use_regex ? lk_scan_gpt2 : lk_scan_whole;
+    load->tokenizer->prefix_space = level.add_prefix_space;
+    load->byte_level = true;
+    return LK_OK;
+}
+
+static enum lk_code read_regex(struct lk_load *load, void *to, struct lk_err *err)
+{
+    const uint8_t *text;
+    size_t n = 0;
+
+    (void)to;
+    LK_TRY(lk_expect(load, LK_JSON_STRING, err));
+    LK_TRY(lk_json_string(&load->json, &text, &n, err));
+    if (load->tokenizer->scan != NULL)
+        return lk_unimplemented(err, "more than one Split");
+    load->tokenizer->scan = lk_scan_of_pattern(text, n);
+    if (load->tokenizer->scan != NULL)
+        return LK_OK;
+    struct lk_buf quoted = {0};
+    lk_json_quote(&quoted, text, n < 300 ? n : 300);
+    enum lk_code code = lk_fail(err, LK_UNIMPLEMENTED, "the expression %s is not implemented",
+                                lk_buf_cstr(&quoted));
+    lk_buf_done(&quoted);
+    return code;
+}
+
+static enum lk_code read_pattern(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_member members[] = {{"Regex", read_regex, 0, true}};
+    return lk_read_object(load, members, LK_COUNT(members), to, err);
+}
+
+struct split {
+    char behavior[LK_TYPE_MAX];
+    bool invert;
+};
+
+/* Every known expression matches every character, so "isolate the matches" and "remove what lies
+ * between the matches" are the same. */
+static enum lk_code read_split(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_member members[] = {
+        {"type", lk_read_skip, 0, true},
+        {"pattern", read_pattern, 0, true},
+        {"behavior", lk_read_word, offsetof(struct split, behavior), true},
+        {"invert", lk_read_flag, offsetof(struct split, invert), true},
+    };
+    struct split split = {0};
+
+    (void)to;
+    if (load->byte_level)
+        return lk_unimplemented(err, "Split after ByteLevel");
+    LK_TRY(lk_read_object(load, members, LK_COUNT(members), &split, err));
+    if ((strcmp(split.behavior, "Isolated") == 0 && !split.invert) ||
+        (strcmp(split.behavior, "Removed") == 0 && split.invert))
+        return LK_OK;
+    return lk_fail(err, LK_UNIMPLEMENTED,
+                   "behavior \"%s\" with invert %s is not implemented", split.behavior,
+                   split.invert ? "true" : "false");
+}
+
+static enum lk_code read_pre_tokenizer_part(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_kind kinds[] = {{"Split", read_split}, {"ByteLevel", read_byte_level}};
+    (void)to;
+    return lk_read_component(load, "a pre_tokenizer", kinds, LK_COUNT(kinds), err);
+}
+
+static enum lk_code read_pre_tokenizers(struct lk_load *load, void *to, struct lk_err *err)
+{
+    (void)to;
+    return lk_read_array(load, read_pre_tokenizer_part, err);
+}
+
+static enum lk_code read_pre_tokenizer_sequence(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_member members[] = {{"type", lk_read_skip, 0, true},
+                                            {"pretokenizers", read_pre_tokenizers, 0, true}};
+    return lk_read_object(load, members, LK_COUNT(members), to, err);
+}
+
+static enum lk_code read_pre_tokenizer(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_kind kinds[] = {{"Split", read_split},
+                                        {"ByteLevel", read_byte_level},
+                                        {"Sequence", read_pre_tokenizer_sequence}};
+    (void)to;
+    LK_TRY(lk_read_component(load, "a pre_tokenizer", kinds, LK_COUNT(kinds), err));
+    return load->byte_level ? LK_OK : lk_unimplemented(err, "a pre_tokenizer without ByteLevel");
+}
+
+/* ---- what does not change an id here ---- */
+
+static enum lk_code skip_kind(struct lk_load *load, void *to, struct lk_err *err)
+{
+    return lk_read_skip(load, to, err);
+}
+
+/* It adds begin and end tokens, which the recipe does, or corrects offsets. */
+static enum lk_code read_post_processor(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_kind kinds[] = {
+        {"ByteLevel", skip_kind},         {"TemplateProcessing", skip_kind},
+        {"RobertaProcessing", skip_kind}, {"BertProcessing", skip_kind},
+        {"Sequence", skip_kind},
+    };
+    size_t start = load->json.at;
+    char type[LK_TYPE_MAX] = "";
+
+    (void)to;
+    LK_TRY(lk_read_component(load, "a post_processor", kinds, LK_COUNT(kinds), err));
+    size_t end = load->json.at;
+    load->json.at = start;
+    enum lk_json_type json_type = LK_JSON_NULL;
+    LK_TRY(lk_json_peek(&load->json, &json_type, err));
+    if (json_type == LK_JSON_OBJECT)
+        LK_TRY(lk_peek_type(load, type, err));
+    load->json.at = end;
+    if (type[0] != '\0' && strcmp(type, "ByteLevel") != 0)
+        lk_note(load->tokenizer,
+                "post_processor %s is not applied: begin and end tokens are the recipe's matter",
+                type);
+    return LK_OK;
+}
+
+static enum lk_code read_decoder(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_kind kinds[] = {{"ByteLevel", skip_kind}};
+    (void)to;
+    return lk_read_component(load, "a decoder", kinds, LK_COUNT(kinds), err);
+}
+
+static enum lk_code ignored(struct lk_load *load, const char *what, struct lk_err *err)
+{
+    bool null = false;
+
+    LK_TRY(lk_read_null(load, &null, err));
+    if (null)
+        return LK_OK;
+    lk_note(load->tokenizer, "%s in the file is ignored", what);
+    return lk_json_skip(&load->json, err);
+}
+
+static enum lk_code read_truncation(struct lk_load *load, void *to, struct lk_err *err)
+{
+    (void)to;
+    return ignored(load, "truncation", err);
+}
+
+static enum lk_code read_padding(struct lk_load *load, void *to, struct lk_err *err)
+{
+    (void)to;
+    return ignored(load, "padding", err);
+}
+
+static enum lk_code read_dropout(struct lk_load *load, void *to, struct lk_err *err)
+{
+    (void)to;
+    return ignored(load, "dropout", err);
+}
+
+/* ---- added tokens ---- */
+
+struct added_item {
+    struct lk_added_token token;
+    uint64_t id;
+};
+
+static enum lk_code read_content(struct lk_load *load, void *to, struct lk_err *err)
+{
+    struct lk_added_token *token = to;
+    const uint8_t *text;
+
+    LK_TRY(lk_expect(load, LK_JSON_STRING, err));
+    LK_TRY(lk_json_string(&load->json, &text, &token->n, err));
+    token->text = lk_alloc(token->n + 1);
+    memcpy(token->text, text, token->n);
+    return LK_OK;
+}
+
+static enum lk_code read_id(struct lk_load *load, void *to, struct lk_err *err)
+{
+    LK_TRY(lk_expect(load, LK_JSON_NUMBER, err));
+    return lk_json_u64(&load->json, LK_VOCAB_MAX - 1, to, err);
+}
+
+static enum lk_code read_added_token(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_member members[] = {
+        {"id", read_id, offsetof(struct added_item, id), true},
+        {"content", read_content, offsetof(struct added_item, token), true},
+        {"single_word", lk_read_flag, offsetof(struct added_item, token.single_word), true},
+        {"lstrip", lk_read_flag, offsetof(struct added_item, token.lstrip), true},
+        {"rstrip", lk_read_flag, offsetof(struct added_item, token.rstrip), true},
+        {"normalized", lk_read_flag, offsetof(struct added_item, token.normalized), true},
+        {"special", lk_read_flag, offsetof(struct added_item, token.special), true},
+    };
+    struct added_item item = {0};
+
+    (void)to;
+    enum lk_code code = lk_read_object(load, members, LK_COUNT(members), &item, err);
+    if (code != LK_OK) {
+        free(item.token.text);
+        return code;
+    }
+    if ((load->added_n & (load->added_n - 1)) == 0) { /* a power of two: full */
+        size_t cap = load->added_n == 0 ? 1 : load->added_n * 2;
+        load->added = lk_resize(load->added, cap, sizeof *load->added);
+        load->added_ids = lk_resize(load->added_ids, cap, sizeof *load->added_ids);
+    }
+    load->added_ids[load->added_n] = (uint32_t)item.id;
+    load->added[load->added_n++] = item.token;
+    return LK_OK;
+}
+
+static enum lk_code read_added_tokens(struct lk_load *load, void *to, struct lk_err *err)
+{
+    bool null = false;
+
+    (void)to;
+    LK_TRY(lk_read_null(load, &null, err));
+    return null ? LK_OK : lk_read_array(load, read_added_token, err);
+}
+
+static enum lk_code add_added_tokens(struct lk_load *load, struct lk_err *err)
+{
+    load->path.len = 0;
+    lk_buf_puts(&load->path, ".added_tokens");
+    for (size_t i = 0; i < load->added_n; i++) {
+        size_t before = lk_path_index(load, i);
+        LK_TRY(lk_add_added(load->tokenizer, &load->parsed, &load->added[i], load->added_ids[i],
+                            err));
+        load->path.len = before;
+    }
+    return LK_OK;
+}
+
+/* ---- model ---- */
+
+static enum lk_code read_model_type(struct lk_load *load, void *to, struct lk_err *err)
+{
+    char type[LK_TYPE_MAX] = "";
+
+    (void)to;
+    LK_TRY(lk_read_word(load, type, err));
+    if (strcmp(type, "BPE") == 0)
+        return LK_OK;
+    return lk_fail(err, LK_UNIMPLEMENTED, "a model of type \"%s\" is not implemented", type);
+}
+
+/* It matters only if some byte has no token; lk_build decides. */
+static enum lk_code read_unknown(struct lk_load *load, void *to, struct lk_err *err)
+{
+    bool null = false;
+
+    (void)to;
+    LK_TRY(lk_read_null(load, &null, err));
+    if (null)
+        return LK_OK;
+    load->parsed.has_unknown = true;
+    LK_TRY(lk_expect(load, LK_JSON_STRING, err));
+    return lk_json_skip(&load->json, err);
+}
+
+static enum lk_code read_byte_fallback(struct lk_load *load, void *to, struct lk_err *err)
+{
+    bool on = false;
+
+    (void)to;
+    LK_TRY(lk_read_flag(load, &on, err));
+    load->parsed.has_unknown |= on;
+    return LK_OK;
+}
+
+/* An affix of the model: byte-level models have none. */
+static enum lk_code read_no_affix(struct lk_load *load, void *to, struct lk_err *err)
+{
+    const uint8_t *text;
+    size_t n = 0;
+    bool null = false;
+
+    (void)to;
+    LK_TRY(lk_read_null(load, &null, err));
+    if (null)
+        return LK_OK;
+    LK_TRY(lk_expect(load, LK_JSON_STRING, err));
+    LK_TRY(lk_json_string(&load->json, &text, &n, err));
+    return n == 0 ? LK_OK : lk_unimplemented(err, "a prefix or suffix of subwords");
+}
+
+static enum lk_code read_model(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_member members[] = {
+        {"type", read_model_type, 0, false},
+        {"dropout", read_dropout, 0, false},
+        {"unk_token", read_unknown, 0, false},
+        {"continuing_subword_prefix", read_no_affix, 0, false},
+        {"end_of_word_suffix", read_no_affix, 0, false},
+        {"fuse_unk", lk_read_skip, 0, false}, /* joins unknowns, and there are none */
+        {"byte_fallback", read_byte_fallback, 0, false},
+        {"ignore_merges", lk_read_flag, offsetof(struct lk_load, parsed.ignore_merges), false},
+        {"vocab", lk_read_mark, offsetof(struct lk_load, vocab_at), true},
+        {"merges", lk_read_mark, offsetof(struct lk_load, merges_at), true},
+    };
+    char type[LK_TYPE_MAX];
+
+    (void)to;
+    LK_TRY(lk_peek_type(load, type, err)); /* first: another type has other keys */
+    if (type[0] != '\0' && strcmp(type, "BPE") != 0)
+        return lk_fail(err, LK_UNIMPLEMENTED, "a model of type \"%s\" is not implemented", type);
+    return lk_read_object(load, members, LK_COUNT(members), load, err);
+}
+
+static enum lk_code read_vocab(struct lk_load *load, struct lk_err *err)
+{
+    struct lk_buf token = {0}; /* a key lives only until the next call */
+    const uint8_t *key = NULL;
+    size_t key_n = 0, before = load->path.len;
+    bool more = false;
+    enum lk_code code = lk_expect(load, LK_JSON_OBJECT, err);
+
+    if (code == LK_OK)
+        code = lk_json_enter(&load->json, err);
+    while (code == LK_OK) {
+        uint64_t id = 0;
+        load->path.len = before;
+        code = lk_json_next(&load->json, &more, &key, &key_n, err);
+        if (code != LK_OK || !more)
+            break;
+        token.len = 0;
+        lk_buf_put(&token, key, key_n);
+        code = read_id(load, &id, err);
+        if (code == LK_OK)
+            code = lk_add_token(&load->parsed, token.data, token.len, id, err);
+        if (code != LK_OK)
+            (void)lk_path_key(load, token.data, token.len);
+    }
+    lk_buf_done(&token);
+    return code;
+}
+
+static enum lk_code read_merge_text(struct lk_load *load, struct lk_err *err)
+{
+    const uint8_t *text, *space = NULL;
+    size_t n = 0;
+
+    LK_TRY(lk_json_string(&load->json, &text, &n, err));
+    if (n > 0)
+        space = memchr(text, ' ', n);
+    if (space == NULL || memchr(space + 1, ' ', n - (size_t)(space + 1 - text)) != NULL)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "expected two tokens separated by one space");
+    size_t left = (size_t)(space - text);
+    return lk_add_merge(&load->parsed, text, left, space + 1, n - left - 1, err);
+}
+
+static enum lk_code read_merge_pair(struct lk_load *load, struct lk_err *err)
+{
+    struct lk_buf joined = {0};
+    size_t ends[2] = {0}, n = 0, parts = 0;
+    bool more = false;
+    enum lk_code code = lk_json_enter(&load->json, err);
+
+    while (code == LK_OK) {
+        const uint8_t *text;
+        code = lk_json_next(&load->json, &more, NULL, NULL, err);
+        if (code != LK_OK || !more)
+            break;
+        code = lk_expect(load, LK_JSON_STRING, err);
+        if (code == LK_OK)
+            code = lk_json_string(&load->json, &text, &n, err);
+        if (code != LK_OK)
+            break;
+        if (parts < 2) {
+            lk_buf_put(&joined, text, n);
+            ends[parts] = joined.len;
+        }
+        parts++;
+    }
+    if (code == LK_OK && parts != 2)
+        code = lk_fail(err, LK_INVALID_ARGUMENT, "expected 2 tokens, found %zu", parts);
+    if (code == LK_OK)
+        code = lk_add_merge(&load->parsed, joined.data, ends[0], joined.data + ends[0],
+                            ends[1] - ends[0], err);
+    lk_buf_done(&joined);
+    return code;
+}
+
+/* All merges have the form of the first one. */
+static enum lk_code read_merges(struct lk_load *load, struct lk_err *err)
+{
+    enum lk_json_type first = LK_JSON_STRING, type = LK_JSON_STRING;
+    bool more = false;
+
+    LK_TRY(lk_expect(load, LK_JSON_ARRAY, err));
+    LK_TRY(lk_json_enter(&load->json, err));
+    for (size_t index = 0;; index++) {
+        LK_TRY(lk_json_next(&load->json, &more, NULL, NULL, err));
+        if (!more)
+            return LK_OK;
+        enum lk_code code = lk_json_peek(&load->json, &type, err);
+        if (index == 0 && type == LK_JSON_ARRAY)
+            first = type;
+        if (code == LK_OK && type != first)
+            code = lk_expect(load, first, err);
+        if (code == LK_OK)
+            code = first == LK_JSON_ARRAY ? read_merge_pair(load, err) : read_merge_text(load, err);
+        if (code != LK_OK) {
+            (void)lk_path_index(load, index);
+            return code;
+        }
+    }
+}
+
+static enum lk_code read_tables(struct lk_load *load, struct lk_err *err)
+{
+    load->path.len = 0;
+    lk_buf_puts(&load->path, ".model.vocab");
+    load->json.at = load->vocab_at;
+    LK_TRY(read_vocab(load, err));
+    load->path.len = 0;
+    lk_buf_puts(&load->path, ".model.merges");
+    load->json.at = load->merges_at;
+    LK_TRY(read_merges(load, err));
+    load->path.len = 0;
+    lk_buf_puts(&load->path, ".model");
+    return lk_build(load->tokenizer, &load->parsed, err);
+}
+
+/* ---- the file ---- */
+
+static enum lk_code read_file(struct lk_load *load, struct lk_err *err)
+{
+    static const struct lk_member members[] = {
+        {"version", lk_read_skip, 0, false},
+        {"truncation", read_truncation, 0, false},
+        {"padding", read_padding, 0, false},
+        {"added_tokens", read_added_tokens, 0, false},
+        {"normalizer", read_normalizer, 0, false},
+        {"pre_tokenizer", read_pre_tokenizer, 0, true},
+        {"post_processor", read_post_processor, 0, false},
+        {"decoder", read_decoder, 0, false},
+        {"model", read_model, 0, true},
+    };
+
+    LK_TRY(lk_read_object(load, members, LK_COUNT(members), load, err));
+    LK_TRY(lk_json_end(&load->json, err));
+    LK_TRY(read_tables(load, err));
+    return add_added_tokens(load, err);
+}
+
+static void load_done(struct lk_load *load)
+{
+    for (size_t i = 0; i < load->added_n; i++)
+        free(load->added[i].text);
+    free(load->added);
+    free(load->added_ids);
+    lk_bpe_files_done(&load->parsed);
+    lk_json_done(&load->json);
+    lk_buf_done(&load->path);
+}
+
+enum lk_code lk_load_hf(struct lk_tokenizer *tokenizer, const struct lk_tokenizer_files *files,
+                        struct lk_err *err)
+{
+    struct lk_load load = {.tokenizer = tokenizer};
+
+    lk_json_init(&load.json, files->main, files->main_bytes);
+    enum lk_code code = read_file(&load, err);
+    if (code != LK_OK)
+        code = lk_fail_in(err, "%s: $%s", files->main_name, lk_buf_cstr(&load.path));
+    load_done(&load);
+    return code;
+}

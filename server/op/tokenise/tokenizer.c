@@ -1,0 +1,329 @@
+/*
+ * The tokenizer as others see it, and the path of a document through it:
+ *
+ *   text → added tokens cut out (added.c) → NFC, if the file asks for it (nfc.c) → added tokens of
+ *   normalised text cut out → pieces (pretok.c) → ids (bpe.c): a piece that is one token is looked
+ *   up, another is found in the encoder's cache (cache.c) or merged.
+ *
+ * The algorithm is byte pair encoding (Sennrich et al. 2016) over bytes (GPT-2, Radford et al. 2019).
+ * The reference for every detail is Hugging Face's `tokenizers`; see tests/oracle.
+ */
+#include "op/tokenise/tokenizer.h"
+
+#include "op/tokenise/cache.h"
+#include "op/tokenise/internal.h"
+
+#include <stdlib.h>
+
+struct lk_encoder {
+    const struct lk_tokenizer *tokenizer;
+    struct lk_cache cache;
+    struct lk_bpe_scratch scratch;
+    struct lk_nfc_scratch nfc;
+    struct lk_buf normal;   /* a part in NFC */
+    struct lk_buf prefixed; /* a part with a space before it */
+};
+
+#define KEPT_BYTES (1u << 20) /* of a buffer between documents */
+
+static void load_bytes(struct lk_tokenizer *tokenizer)
+{
+    static const char end_of_text[] = "<|endoftext|>";
+    struct lk_added_token token = {.n = sizeof end_of_text - 1, .special = true, .id = 256};
+
+    lk_bpe_init(&tokenizer->bpe, 0, 0);
+    for (unsigned b = 0; b < 256; b++) {
+        uint8_t byte = (uint8_t)b;
+        tokenizer->bpe.byte_id[b] = b;
+        lk_vocab_set(&tokenizer->vocab, b, &byte, 1);
+    }
+    lk_vocab_set(&tokenizer->vocab, 256, end_of_text, token.n);
+    token.text = (uint8_t *)lk_strdup(end_of_text);
+    token.pattern = (uint8_t *)lk_strdup(end_of_text);
+    token.pattern_n = token.n;
+    lk_added_push(&tokenizer->added, token);
+    tokenizer->scan = lk_scan_whole;
+}
+
+static struct lk_digest digest_of(const struct lk_tokenizer *tokenizer,
+                                  const struct lk_tokenizer_files *files)
+{
+    struct lk_buf buf = {0};
+    uint8_t part[16];
+
+    lk_buf_putf(&buf, "tokenizer %d %d\n", (int)files->kind, (int)files->special_in_text);
+    if (files->kind != LK_TOKENIZER_BYTES) {
+        lk_digest_put(lk_digest_of(files->main, files->main_bytes), part);
+        lk_buf_put(&buf, part, sizeof part);
+    }
+    if (files->kind == LK_TOKENIZER_PAIR) {
+        lk_digest_put(lk_digest_of(files->merges, files->merges_bytes), part);
+        lk_buf_put(&buf, part, sizeof part);
+    }
+    /* Of the configuration only this can change an id, not its chat template. */
+    lk_buf_putf(&buf, "%d eos %s\nbos %s\n", tokenizer->has_config,
+                tokenizer->eos == NULL ? "" : tokenizer->eos,
+                tokenizer->bos == NULL ? "" : tokenizer->bos);
+    struct lk_digest digest = lk_digest_of(buf.data, buf.len);
+    lk_buf_done(&buf);
+    return digest;
+}
+
+static enum lk_code load(struct lk_tokenizer *tokenizer, const struct lk_tokenizer_files *files,
+                         struct lk_err *err)
+{
+    switch (files->kind) {
+    case LK_TOKENIZER_BYTES:
+        load_bytes(tokenizer);
+        break;
+    case LK_TOKENIZER_HF:
+        LK_TRY(lk_load_hf(tokenizer, files, err));
+        break;
+    case LK_TOKENIZER_PAIR:
+        LK_TRY(lk_load_pair(tokenizer, files, err));
+        break;
+    }
+    if (files->config != NULL)
+        LK_TRY(lk_load_config(tokenizer, files, err));
+    return LK_OK;
+}
+
+enum lk_code lk_tokenizer_new(const struct lk_tokenizer_files *files,
+                              struct lk_tokenizer **ret_tokenizer, struct lk_err *err)
+{
+    struct lk_tokenizer *tokenizer = lk_zalloc(1, sizeof *tokenizer);
+
+    tokenizer->kind = files->kind;
+    tokenizer->special_in_text = files->special_in_text;
+    lk_unicode_init(&tokenizer->unicode);
+    lk_nfc_init(&tokenizer->nfc);
+    enum lk_code code = load(tokenizer, files, err);
+    if (code != LK_OK) {
+        lk_tokenizer_free(tokenizer);
+        return code;
+    }
+    lk_added_sort(&tokenizer->added);
+    tokenizer->digest = digest_of(tokenizer, files);
+    (void)lk_buf_cstr(&tokenizer->notes);
+    *ret_tokenizer = tokenizer;
+    return LK_OK;
+}
+
+void lk_tokenizer_free(struct lk_tokenizer *tokenizer)
+{
+    if (tokenizer == NULL)
+        return;
+    lk_unicode_done(&tokenizer->unicode);
+    lk_nfc_done(&tokenizer->nfc);
+    lk_bpe_done(&tokenizer->bpe);
+    lk_vocab_done(&tokenizer->vocab);
+    lk_added_done(&tokenizer->added);
+    lk_buf_done(&tokenizer->notes);
+    free(tokenizer->eos);
+    free(tokenizer->bos);
+    free(tokenizer);
+}
+
+uint32_t lk_tokenizer_vocab(const struct lk_tokenizer *tokenizer)
+{
+    return tokenizer->vocab.n;
+}
+
+struct lk_digest lk_tokenizer_digest(const struct lk_tokenizer *tokenizer)
+{
+    return tokenizer->digest;
+}
+
+const char *lk_tokenizer_notes(const struct lk_tokenizer *tokenizer)
+{
+    return (const char *)tokenizer->notes.data;
+}
+
+const uint8_t *lk_tokenizer_bytes(const struct lk_tokenizer *tokenizer, uint32_t id, size_t *ret_n)
+{
+    if (!lk_vocab_has(&tokenizer->vocab, id))
+        return NULL;
+    *ret_n = tokenizer->vocab.spans[id].n;
+    return tokenizer->vocab.pool.data + tokenizer->vocab.spans[id].start;
+}
+
+struct lk_encoder *lk_encoder_new(const struct lk_tokenizer *tokenizer)
+{
+    struct lk_encoder *encoder = lk_zalloc(1, sizeof *encoder);
+
+    encoder->tokenizer = tokenizer;
+    lk_cache_init(&encoder->cache);
+    return encoder;
+}
+
+void lk_encoder_free(struct lk_encoder *encoder)
+{
+    if (encoder == NULL)
+        return;
+    lk_cache_done(&encoder->cache);
+    lk_bpe_scratch_done(&encoder->scratch);
+    lk_nfc_scratch_done(&encoder->nfc);
+    lk_buf_done(&encoder->normal);
+    lk_buf_done(&encoder->prefixed);
+    free(encoder);
+}
+
+static inline void append(struct lk_tokens *out, const uint32_t *ids, size_t n)
+{
+    memcpy(lk_tokens_room(out, n), ids, n * sizeof *ids);
+    out->n += n;
+}
+
+static void merge(struct lk_encoder *encoder, const uint8_t *p, size_t n, struct lk_tokens *out)
+{
+    uint32_t *ids = lk_tokens_room(out, n);
+    out->n += lk_bpe_merge(&encoder->tokenizer->bpe, &encoder->scratch, p, n, ids);
+}
+
+static void encode_long(struct lk_encoder *encoder, const uint8_t *p, size_t n,
+                        struct lk_tokens *out)
+{
+    const struct lk_bpe *bpe = &encoder->tokenizer->bpe;
+    size_t count = 0, before = out->n;
+    uint32_t word = lk_names_find(&bpe->long_words, p, n);
+
+    if (word != LK_NO_ID) {
+        lk_tokens_push(out, word);
+        return;
+    }
+    if (n > LK_CACHE_LONG_BYTES) {
+        merge(encoder, p, n, out);
+        return;
+    }
+    uint64_t hash = lk_hash64(p, n, 0);
+    const uint32_t *ids = lk_cache_find_long(&encoder->cache, hash, p, n, &count);
+    if (ids != NULL) {
+        append(out, ids, count);
+        return;
+    }
+    merge(encoder, p, n, out);
+    lk_cache_put_long(&encoder->cache, hash, p, n, out->ids + before, out->n - before);
+}
+
+/* A short piece that is not one token. */
+static void encode_short(struct lk_encoder *encoder, const uint8_t *p, size_t n, struct lk_key key,
+                         size_t hash, struct lk_tokens *out)
+{
+    const struct lk_cache_short *hit = lk_cache_find(&encoder->cache, key, hash);
+    size_t before = out->n;
+
+    if (hit != NULL) {
+        append(out, hit->ids, hit->n);
+        return;
+    }
+    merge(encoder, p, n, out);
+    lk_cache_put(&encoder->cache, key, hash, out->ids + before, out->n - before);
+}
+
+static void encode_pieces(struct lk_encoder *encoder, const uint8_t *p, const uint8_t *end,
+                          struct lk_tokens *out)
+{
+    const struct lk_tokenizer *tokenizer = encoder->tokenizer;
+    lk_scan_fn *scan = tokenizer->scan;
+
+    for (const uint8_t *stop; p < end; p = stop) {
+        stop = scan(&tokenizer->unicode, p, end);
+        size_t n = (size_t)(stop - p);
+        if (n > LK_KEY_BYTES) {
+            encode_long(encoder, p, n, out);
+            continue;
+        }
+        struct lk_key key = lk_key_of(p, n, end);
+        size_t hash = lk_key_hash(key);
+        uint32_t word = lk_bpe_word(&tokenizer->bpe, key, hash);
+        if (word != LK_NO_ID)
+            lk_tokens_push(out, word);
+        else
+            encode_short(encoder, p, n, key, hash, out);
+    }
+}
+
+static void encode_bytes(const uint8_t *p, const uint8_t *end, struct lk_tokens *out)
+{
+    size_t n = (size_t)(end - p);
+    uint32_t *ids = lk_tokens_room(out, n);
+
+    for (size_t i = 0; i < n; i++)
+        ids[i] = p[i];
+    out->n += n;
+}
+
+/* Text without added tokens, normalised. */
+static void encode_text(struct lk_encoder *encoder, const uint8_t *p, const uint8_t *end,
+                        struct lk_tokens *out)
+{
+    if (encoder->tokenizer->kind == LK_TOKENIZER_BYTES) {
+        encode_bytes(p, end, out);
+        return;
+    }
+    if (encoder->tokenizer->prefix_space && *p != ' ') {
+        struct lk_buf *buf = &encoder->prefixed;
+        buf->len = 0;
+        lk_buf_puts(buf, " ");
+        lk_buf_put(buf, p, (size_t)(end - p));
+        p = buf->data;
+        end = p + buf->len;
+    }
+    encode_pieces(encoder, p, end, out);
+}
+
+/* Text without the added tokens of raw text. */
+static void encode_raw(struct lk_encoder *encoder, const uint8_t *p, const uint8_t *end,
+                       struct lk_tokens *out)
+{
+    const struct lk_tokenizer *tokenizer = encoder->tokenizer;
+    struct lk_added_scan scan;
+    struct lk_part part;
+
+    if (tokenizer->normalize && !lk_nfc_quick(&tokenizer->unicode, p, (size_t)(end - p))) {
+        encoder->normal.len = 0;
+        lk_nfc_append(&tokenizer->nfc, &tokenizer->unicode, &encoder->nfc, p, (size_t)(end - p),
+                      &encoder->normal);
+        p = encoder->normal.data;
+        end = p + encoder->normal.len;
+    }
+    lk_added_scan_init(&scan, &tokenizer->added.normal, &tokenizer->unicode, p, (size_t)(end - p),
+                       tokenizer->special_in_text == LK_SPECIAL_TEXT);
+    while (lk_added_scan_next(&scan, &part)) {
+        if (part.token != NULL)
+            lk_tokens_push(out, part.token->id);
+        else
+            encode_text(encoder, part.p, part.end, out);
+    }
+}
+
+static void trim(struct lk_encoder *encoder)
+{
+    if (encoder->normal.cap > KEPT_BYTES)
+        lk_buf_done(&encoder->normal);
+    if (encoder->prefixed.cap > KEPT_BYTES)
+        lk_buf_done(&encoder->prefixed);
+    if (encoder->nfc.cap > KEPT_BYTES / sizeof(struct lk_point))
+        lk_nfc_scratch_done(&encoder->nfc);
+    lk_bpe_scratch_trim(&encoder->scratch);
+}
+
+void lk_encode(struct lk_encoder *encoder, const uint8_t *text, size_t bytes,
+               struct lk_tokens *out)
+{
+    const struct lk_tokenizer *tokenizer = encoder->tokenizer;
+    struct lk_added_scan scan;
+    struct lk_part part;
+
+    if (bytes == 0)
+        return;
+    lk_added_scan_init(&scan, &tokenizer->added.raw, &tokenizer->unicode, text, bytes,
+                       tokenizer->special_in_text == LK_SPECIAL_TEXT);
+    while (lk_added_scan_next(&scan, &part)) {
+        if (part.token != NULL)
+            lk_tokens_push(out, part.token->id);
+        else
+            encode_raw(encoder, part.p, part.end, out);
+    }
+    trim(encoder);
+}

