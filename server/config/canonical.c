@@ -1,5 +1,7 @@
 #include "config/canonical.h"
 
+#include "core/plan.h"
+
 /* Words of the text: fixed here, because the keys of the configuration may be renamed one day. */
 static const char *const tokenizer_words[] = {"bytes", "hf", "pair"};
 static const char *const mixture_words[] = {"tokens", "bytes", "samples"};

@@ -4,7 +4,7 @@
  * The canonical form is a text of lines, each ended by '\n', with one space between words, always
  * complete (a default is written like any other value) and in this order:
  *
- *   lanekeeper-order 1                         the order_version, LK_ORDER_VERSION
+ *   lanekeeper-order 1                         the order_version: core/plan.h
  *   seed <n>
  *   lanes <n>
  *   sequence <tokens>
@@ -52,8 +52,6 @@
 #include "base/digest.h"
 #include "base/mem.h"
 #include "core/recipe.h"
-
-#define LK_ORDER_VERSION 1 /* names the algorithms of the order; a change of any bumps it */
 
 /* Appends both texts. */
 void lk_recipe_canonical(const struct lk_recipe *recipe, struct lk_buf *order_text,

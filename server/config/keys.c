@@ -194,6 +194,10 @@ static const struct lk_key keys[] = {
     {.path = "runtime.arena", .type = LK_KEY_SIZE, .def = "512MiB", .min = 1u << 20, .max = TERA,
      .offset = R(arena_bytes),
      .help = "shared memory for tokens and ready batches; it bounds memory, whatever the buffers"},
+    {.path = "runtime.state", .type = LK_KEY_SIZE, .def = "4GiB", .min = 1u << 20, .max = TERA,
+     .offset = R(state_bytes),
+     .help = "memory that the lanes' buffers may need when full: descriptors, not tokens. A recipe "
+             "that could need more is refused"},
     {.path = "runtime.cache", .type = LK_KEY_SIZE, .def = "256MiB", .max = TERA,
      .offset = R(cache_bytes), .help = "memory for decompressed shards, all workers together"},
     {.path = "runtime.prefetch_steps", .type = LK_KEY_U32, .def = "8", .min = 1, .max = 4096,

@@ -2,6 +2,7 @@
 #include "config/runtime.h"
 
 #include "config/address.h"
+#include "config/budget.h"
 #include "config/draft.h"
 
 #include <sched.h>
@@ -136,26 +137,6 @@ static enum lk_code check_workers(struct lk_reading *r, const struct lk_yaml *at
     return LK_OK;
 }
 
-/* One step has to fit the arena, or it could never be handed over. */
-static enum lk_code check_arena(struct lk_reading *r, const struct lk_yaml *at,
-                                const struct lk_config *config)
-{
-    for (uint32_t s = 0; s < config->n_streams; s++) {
-        const struct lk_recipe *recipe = &config->stream[s];
-        for (uint32_t i = 0; i < recipe->n_batches; i++) {
-            uint64_t bytes = (uint64_t)recipe->batch[i].size * recipe->sequence * 4;
-            if (bytes > config->runtime.arena_bytes)
-                return lk_read_fail(r, at,
-                                    "arena: expected room for one step of stream \"%s\" (%u × %u "
-                                    "tokens, %llu bytes), found %llu bytes",
-                                    recipe->name, recipe->batch[i].size, recipe->sequence,
-                                    (unsigned long long)bytes,
-                                    (unsigned long long)config->runtime.arena_bytes);
-        }
-    }
-    return LK_OK;
-}
-
 enum lk_code lk_finish_runtime(struct lk_reading *r, const struct lk_yaml *root,
                                struct lk_config *config)
 {
@@ -167,7 +148,7 @@ enum lk_code lk_finish_runtime(struct lk_reading *r, const struct lk_yaml *root,
         runtime->workers = usable_cores();
     LK_TRY(settle_sockets(r, at, runtime));
     LK_TRY(check_workers(r, at, runtime));
-    LK_TRY(check_arena(r, at, config));
+    LK_TRY(lk_check_budgets(r, at, config));
     lk_path_pop(r, mark);
     return LK_OK;
 }

@@ -29,6 +29,7 @@ struct lk_runtime {
     char *worker_token_file; /* the secret that they must show; NULL = none */
 
     uint64_t arena_bytes;    /* payloads and ready batches, shared with workers and trainers */
+    uint64_t state_bytes;    /* descriptors of all lanes; checked when the file is read */
     uint64_t cache_bytes;    /* decoded shards, in all workers together */
     uint32_t prefetch_steps; /* steps made ready ahead of the highest one asked for, 1… */
 

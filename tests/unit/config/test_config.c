@@ -290,8 +290,22 @@ START_TEST(a_step_that_cannot_fit_the_arena_is_refused)
     lk_config_done(&config);
     char *arena = strstr(text, "512MiB");
     memcpy(arena, "255MiB", 6);
-    must_fail(text, "runtime: arena: expected room for one step of stream \"pretrain\" (64 × 1048576 "
-                    "tokens, 268435456 bytes), found 267386880 bytes");
+    must_fail(text, "runtime: arena: expected room for a step of stream \"pretrain\" (268435456 "
+                    "bytes), found 255MiB");
+    free(text);
+}
+END_TEST
+
+START_TEST(buffers_that_cannot_fit_their_budget_are_refused)
+{
+    /* 8 lanes of 1,048,576 records of 64 bytes, and more: above 512 MiB. */
+    char *text = sample_with("buffer: 1024", "buffer: 1048576");
+    struct lk_config config;
+    must_parse(text, &config);
+    lk_config_done(&config);
+    char *tight = lk_format("%s  state: 512MiB\n", text);
+    must_fail(tight, "runtime: state: expected room for the lanes' buffers");
+    free(tight);
     free(text);
 }
 END_TEST
@@ -457,6 +471,7 @@ Suite *suite(void)
     tcase_add_loop_test(t, a_mistake_is_named_with_place_key_and_reason, 0,
                         (int)(sizeof mistakes / sizeof *mistakes));
     tcase_add_test(t, a_step_that_cannot_fit_the_arena_is_refused);
+    tcase_add_test(t, buffers_that_cannot_fit_their_budget_are_refused);
     tcase_add_loop_test(t, addresses_of_every_documented_form_are_accepted, 0,
                         (int)(sizeof addresses / sizeof *addresses));
     tcase_add_test(t, a_local_worker_address_without_token_is_noted);
