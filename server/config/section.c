@@ -139,11 +139,27 @@ enum lk_code lk_read_expected(struct lk_reading *r, const struct lk_key *key,
     return code;
 }
 
+/* A leading "../" is taken off together with the end of an absolute @dir, which has no links in it:
+ * messages read better, and sockets have little room for their paths. */
 char *lk_path_resolve(const char *dir, const char *path)
 {
     if (path[0] == '/' || dir == NULL || dir[0] == '\0')
         return lk_strdup(path);
-    return lk_format("%s%s%s", dir, dir[strlen(dir) - 1] == '/' ? "" : "/", path);
+    size_t n = strlen(dir);
+    while (dir[0] == '/') {
+        while (n > 0 && dir[n - 1] == '/')
+            n--;
+        if (strncmp(path, "./", 2) == 0) {
+            path += 2;
+        } else if (strncmp(path, "../", 3) == 0) {
+            path += 3;
+            while (n > 0 && dir[n - 1] != '/')
+                n--;
+        } else {
+            break;
+        }
+    }
+    return lk_format("%.*s%s%s", (int)n, dir, n > 0 && dir[n - 1] == '/' ? "" : "/", path);
 }
 
 /* ---- one value by its type ---- */

@@ -54,7 +54,8 @@ enum lk_code lk_read_value(struct lk_reading *r, const struct lk_key *key,
 /* [A-Za-z0-9._-]{1,64}, not starting with a point; otherwise fails at the node's key. */
 enum lk_code lk_read_name(struct lk_reading *r, const struct lk_yaml *node);
 
-/* @path itself when it is absolute, else below @dir. Caller frees. */
+/* @path itself when it is absolute, else below @dir (absolute and without links, or relative).
+ * Caller frees. */
 char *lk_path_resolve(const char *dir, const char *path);
 
 #endif

@@ -32,12 +32,17 @@ static const char sample[] = "streams:\n"
                              "  arena: 512MiB\n"
                              "  snapshots: {dir: snaps, every: 100, keep: 8}\n";
 
-/* The sample with the first @find replaced. Caller frees. */
+/* @text with the first @find replaced. Caller frees. */
+static inline char *replaced(const char *text, const char *find, const char *replace)
+{
+    const char *at = strstr(text, find);
+    ck_assert_msg(at != NULL, "there is no %s", find);
+    return lk_format("%.*s%s%s", (int)(at - text), text, replace, at + strlen(find));
+}
+
 static inline char *sample_with(const char *find, const char *replace)
 {
-    const char *at = strstr(sample, find);
-    ck_assert_msg(at != NULL, "the sample has no %s", find);
-    return lk_format("%.*s%s%s", (int)(at - sample), sample, replace, at + strlen(find));
+    return replaced(sample, find, replace);
 }
 
 static inline enum lk_code parse_text(const char *text, struct lk_config *ret, struct lk_err *err)

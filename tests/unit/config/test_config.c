@@ -2,6 +2,7 @@
 #include "tests/unit/config/sample.h"
 
 #include "config/keys.h"
+#include "config/section.h"
 #include "tests/lib/check_main.h"
 
 #include <fcntl.h>
@@ -272,6 +273,15 @@ static const struct mistake mistakes[] = {
     {"  workers: 2", "  workers_listen: tcp://0.0.0.0:7000", "worker_token_file"},
     {"  workers: 2", "  stall_timeout: 30", "needs one of the units"},
     {"sequence: 2048", "sequence: 1048577", "too large"},
+    {"  workers: 2", "  listen: \"tcp://[fe80::1%]:70\"", "the zone after % is empty"},
+    {"  workers: 2", "  listen: {a: b}", "found a mapping"},
+    {"  workers: 2", "  listen: [[a]]", "runtime.listen[0]: expected an address"},
+    {"  workers: 2", "  http: [a]", "runtime.http: expected host:port, found a list"},
+    {"pool: 512", "within: [docs]", "expected \"all\", \"dataset\" or {groups"},
+    {"pool: 512", "within: {groups: [[[docs]]]}", "expected the name of a dataset"},
+    {"mixture: tokens",
+     "mixture: äääääääääääääääääääääääääääääääääääääääääääääääääääää",
+     "found \"ääääääääääääääääääääääääääääää\xE2\x80\xA6\""},
 };
 
 START_TEST(a_mistake_is_named_with_place_key_and_reason)
@@ -387,6 +397,36 @@ END_TEST
 
 /* ---- files ---- */
 
+static const struct {
+    const char *dir, *path, *want;
+} paths[] = {
+    {"/a/b", "c", "/a/b/c"},
+    {"/a/b/", "c", "/a/b/c"},
+    {"/a/b", "/c", "/c"},
+    {"/a/b", "../c", "/a/c"},
+    {"/a/b", "../../c", "/c"},
+    {"/a/b", "../../../c", "/c"},
+    {"/a/b", "./c", "/a/b/c"},
+    {"/a/b", ".././../c", "/c"},
+    {"/a/b", "..c", "/a/b/..c"},
+    {"/a/b", "c/../d", "/a/b/c/../d"}, /* c may be a link: the system decides */
+    {"/a/b", "..", "/a/b/.."},
+    {"/a/b", ".././", "/a/"},
+    {"/", "c", "/c"},
+    {"/", "../c", "/c"},
+    {".", "../c", "./../c"},
+    {"", "c", "c"},
+    {NULL, "../c", "../c"},
+};
+
+START_TEST(paths_resolve_against_a_folder)
+{
+    char *path = lk_path_resolve(paths[_i].dir, paths[_i].path);
+    ck_assert_str_eq(path, paths[_i].want);
+    free(path);
+}
+END_TEST
+
 static char *scratch_dir(void)
 {
     char *dir = lk_strdup("/tmp/lk-config-XXXXXX");
@@ -446,6 +486,51 @@ START_TEST(a_folder_a_missing_file_and_a_huge_one_are_refused)
 }
 END_TEST
 
+static char *repeated(const char *piece, unsigned times)
+{
+    struct lk_buf text = {0};
+    for (unsigned i = 0; i < times; i++)
+        lk_buf_puts(&text, piece);
+    (void)lk_buf_cstr(&text);
+    return (char *)text.data;
+}
+
+START_TEST(limits_on_counts_and_lengths_are_named)
+{
+    static const struct {
+        const char *find, *before, *piece;
+        unsigned times;
+        const char *want;
+    } rows[] = {
+        {"      - split", "", "      - filter: {min_bytes: 1}\n", 16, "expected at most 16 filters"},
+        {"      - split", "", "      - shuffle: {}\n", 9, "expected at most 8 stages"},
+        {"seed: 1", "seed: [", "1,", 9000, "too many entries (8192 at most)"},
+        {"text: body", "text: body", "y", 1100, "(too long)"},
+        {"pretrain:", "p", "e", 70, "expected a name of 1 to 64"},
+        {"  workers: 2", "  listen: tcp://", "a", 300, "the port is missing"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *pieces = repeated(rows[i].piece, rows[i].times);
+        const char *after = rows[i].before[0] == '\0' ? rows[i].find
+                            : rows[i].find[0] == 'p'   ? ":"
+                                                       : "";
+        char *replace = lk_format("%s%s%s", rows[i].before, pieces, after);
+        must_fail_with(rows[i].find, replace, rows[i].want);
+        free(replace);
+        free(pieces);
+    }
+}
+END_TEST
+
+START_TEST(a_point_inside_a_key_is_escaped)
+{
+    struct lk_config config;
+    must_parse_with("text: body.content", "text: 'a\\.b.c'", &config);
+    ck_assert_str_eq(config.stream[0].dataset[0].text, "a\\.b.c");
+    lk_config_done(&config);
+}
+END_TEST
+
 START_TEST(datasets_of_one_name_have_one_path_in_all_streams)
 {
     static const char second[] = "  validation:\n"
@@ -455,6 +540,14 @@ START_TEST(datasets_of_one_name_have_one_path_in_all_streams)
                                  "    datasets: {docs: {path: other}}\n"
                                  "    pipeline: [pack: {algorithm: concat}]\n"
                                  "runtime:\n";
+    struct lk_config config;
+    char *same = replaced(second, "{docs: {path: other}}",
+                          "{docs: {path: \"data/docs/*.jsonl\"}, code: {path: /data/code/}, new: {path: n}}");
+    must_parse_with("runtime:\n", same, &config);
+    free(same);
+    ck_assert_uint_eq(config.n_streams, 2);
+    ck_assert_ptr_nonnull(lk_config_stream(&config, "validation"));
+    lk_config_done(&config);
     must_fail_with("runtime:\n", second,
                    "streams.validation.datasets.docs: expected the path…in stream \"pretrain\"");
 }
@@ -478,8 +571,11 @@ Suite *suite(void)
     tcase_add_test(t, empty_files_and_other_roots_are_refused);
     tcase_add_test(t, crlf_and_a_byte_order_mark_change_nothing);
     tcase_add_test(t, control_characters_of_the_file_do_not_reach_the_message);
+    tcase_add_loop_test(t, paths_resolve_against_a_folder, 0, (int)(sizeof paths / sizeof *paths));
     tcase_add_test(t, relative_paths_start_from_the_files_folder);
     tcase_add_test(t, a_folder_a_missing_file_and_a_huge_one_are_refused);
+    tcase_add_test(t, limits_on_counts_and_lengths_are_named);
+    tcase_add_test(t, a_point_inside_a_key_is_escaped);
     tcase_add_test(t, datasets_of_one_name_have_one_path_in_all_streams);
     suite_add_tcase(s, t);
     return s;

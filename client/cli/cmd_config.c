@@ -1,0 +1,395 @@
+#include "client/cli/cmd_config.h"
+
+#include "base/json.h"
+#include "config/budget.h"
+#include "config/canonical.h"
+#include "config/config.h"
+#include "config/scalar.h"
+#include "host/stream.h"
+#include "store/file.h"
+#include "store/list.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_WELL = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2 };
+
+static const char usage[] = "usage: lanekeeper config check FILE [--json]\n"
+                            "       lanekeeper config reference\n"
+                            "\n"
+                            "check      validates all that can be known without serving: the file, its paths,\n"
+                            "           indexes and tokenizers, and prints each stream's shares, its canonical\n"
+                            "           recipe and its digests\n"
+                            "reference  prints all keys of a configuration, as Markdown\n"
+                            "\n"
+                            "exit status: 0 all is well, 1 a problem, 2 usage\n";
+
+/* One stream, and what was found out about it. */
+struct report {
+    const struct lk_recipe *recipe;
+    struct stream stream; /* zeroed unless @opened */
+    bool opened;
+};
+
+struct check {
+    const char *file;
+    struct lk_config config;
+    struct report *report; /* [config.n_streams] */
+    char **problem;
+    size_t n_problems;
+};
+
+static void check_done(struct check *check)
+{
+    for (uint32_t i = 0; check->report != NULL && i < check->config.n_streams; i++)
+        stream_done(&check->report[i].stream);
+    for (size_t i = 0; i < check->n_problems; i++)
+        free(check->problem[i]);
+    free(check->report);
+    free(check->problem);
+    lk_config_done(&check->config);
+}
+
+static void add_problem(struct check *check, const struct lk_err *err)
+{
+    check->problem = lk_resize(check->problem, check->n_problems + 1, sizeof *check->problem);
+    check->problem[check->n_problems++] = lk_strdup(err->text);
+}
+
+/* ---- checks: all problems of all streams, not only the first ---- */
+
+static void check_dataset(struct check *check, const struct lk_recipe *recipe,
+                          const struct lk_dataset_recipe *dataset)
+{
+    struct lk_dataset_files files = {0};
+    struct lk_index index = {0};
+    struct lk_err err;
+    char *path = lk_config_index_path(&check->config, dataset);
+    enum lk_code code = lk_dataset_list(dataset->path, &files, &err);
+    if (code == LK_OK)
+        code = lk_index_open(path, &index, &err);
+    if (code != LK_OK) {
+        (void)lk_fail_in(&err, "stream %s, dataset %s", recipe->name, dataset->name);
+        add_problem(check, &err);
+    }
+    lk_index_close(&index);
+    lk_dataset_files_done(&files);
+    free(path);
+}
+
+static void check_tokenizer(struct check *check, const struct lk_recipe *recipe)
+{
+    struct lk_tokenizer *tokenizer = NULL;
+    struct lk_err err;
+    if (stream_tokenizer(recipe, &tokenizer, &err) != LK_OK) {
+        (void)lk_fail_in(&err, "stream %s, tokenizer", recipe->name);
+        add_problem(check, &err);
+    }
+    lk_tokenizer_free(tokenizer);
+}
+
+static void check_stream(struct check *check, uint32_t number)
+{
+    const struct lk_recipe *recipe = &check->config.stream[number];
+    struct report *report = &check->report[number];
+    size_t before = check->n_problems;
+    struct lk_err err;
+    report->recipe = recipe;
+    for (uint32_t d = 0; d < recipe->n_datasets; d++)
+        check_dataset(check, recipe, &recipe->dataset[d]);
+    check_tokenizer(check, recipe);
+    if (check->n_problems > before)
+        return;
+    if (stream_open(&check->config, number, &report->stream, &err) == LK_OK)
+        report->opened = true;
+    else
+        add_problem(check, &err);
+}
+
+/* The secret of remote workers has to be there when the daemon starts. */
+static void check_token_file(struct check *check)
+{
+    const char *path = check->config.runtime.worker_token_file;
+    struct lk_source *source = NULL;
+    struct lk_err err;
+    if (path == NULL)
+        return;
+    if (lk_file_open(path, &source, &err) != LK_OK) {
+        (void)lk_fail_in(&err, "runtime.worker_token_file");
+        add_problem(check, &err);
+    } else if (source->bytes == 0) {
+        (void)lk_fail(&err, LK_INVALID_ARGUMENT, "runtime.worker_token_file: %s is empty", path);
+        add_problem(check, &err);
+    }
+    lk_source_close(source);
+}
+
+static void run_check(struct check *check)
+{
+    struct lk_err err;
+    if (lk_config_load(check->file, &check->config, &err) != LK_OK) {
+        add_problem(check, &err);
+        return;
+    }
+    check->report = lk_zalloc(check->config.n_streams, sizeof *check->report);
+    for (uint32_t i = 0; i < check->config.n_streams; i++)
+        check_stream(check, i);
+    check_token_file(check);
+}
+
+/* ---- shared pieces of both outputs ---- */
+
+static uint64_t weight_sum(const struct lk_recipe *recipe)
+{
+    uint64_t sum = 0;
+    for (uint32_t d = 0; d < recipe->n_datasets; d++)
+        sum += recipe->dataset[d].weight;
+    return sum;
+}
+
+/* weight/sum with 9 decimals, rounded to nearest; in integers, so that no locale has a say. */
+static void put_share(struct lk_buf *out, uint64_t weight, uint64_t sum)
+{
+    uint64_t nano = (weight * LK_WEIGHT_ONE + sum / 2) / sum; /* weight ≤ 2^32 */
+    lk_buf_putf(out, "%llu.%09llu", (unsigned long long)(nano / LK_WEIGHT_ONE),
+                (unsigned long long)(nano % LK_WEIGHT_ONE));
+}
+
+static const char *then_name(enum lk_then then)
+{
+    return then == LK_THEN_REPEAT ? "repeat" : then == LK_THEN_STOP ? "stop" : "release";
+}
+
+/* ---- text ---- */
+
+static void text_dataset(struct lk_buf *out, const struct report *report, uint32_t d, uint64_t sum)
+{
+    const struct lk_dataset_recipe *dataset = &report->recipe->dataset[d];
+    lk_buf_putf(out, "  dataset %-20s share ", dataset->name);
+    put_share(out, dataset->weight, sum);
+    if (dataset->epochs != 0)
+        lk_buf_putf(out, "  passes %u, then %s", dataset->epochs, then_name(dataset->then));
+    else
+        lk_buf_puts(out, "  repeats without end");
+    if (report->opened)
+        lk_buf_putf(out, "  rows %llu, shards %u",
+                    (unsigned long long)report->stream.index[d].rows,
+                    report->stream.index[d].shards);
+    lk_buf_puts(out, "\n");
+}
+
+static void text_digests(struct lk_buf *out, const struct report *report)
+{
+    char hex[LK_DIGEST_HEX];
+    if (!report->opened) {
+        lk_buf_puts(out, "  order digest  unknown: see the problems\n"
+                         "  stream digest unknown: see the problems\n");
+        return;
+    }
+    lk_digest_hex(report->stream.order, hex);
+    lk_buf_putf(out, "  order digest  %s\n", hex);
+    lk_digest_hex(report->stream.digest, hex);
+    lk_buf_putf(out, "  stream digest %s\n", hex);
+    const char *note = lk_tokenizer_notes(report->stream.tokenizer);
+    while (*note != '\0') {
+        int n = (int)strcspn(note, "\n");
+        lk_buf_putf(out, "  note: tokenizer: %.*s\n", n, note);
+        note += n + (note[n] == '\n');
+    }
+}
+
+static void text_lines(struct lk_buf *out, struct lk_buf *text)
+{
+    const char *line = lk_buf_cstr(text);
+    while (*line != '\0') {
+        int n = (int)strcspn(line, "\n");
+        lk_buf_putf(out, "    %.*s\n", n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
+static void text_stream(struct lk_buf *out, const struct check *check, const struct report *report)
+{
+    const struct lk_recipe *recipe = report->recipe;
+    struct lk_buf order = {0}, batch = {0};
+    uint64_t sum = weight_sum(recipe);
+    lk_buf_putf(out, "stream %s\n", recipe->name);
+    for (uint32_t d = 0; d < recipe->n_datasets; d++)
+        text_dataset(out, report, d, sum);
+    lk_buf_puts(out, "  largest step  ");
+    lk_put_size(out, lk_recipe_step_bytes(recipe));
+    lk_buf_puts(out, " of tokens; ");
+    lk_put_size(out, lk_recipe_step_bytes(recipe) * check->config.runtime.prefetch_steps);
+    lk_buf_puts(out, " prefetched, of an arena of ");
+    lk_put_size(out, check->config.runtime.arena_bytes);
+    lk_buf_putf(out, "\n  buffers       about %llu bytes in all %u lanes, of ",
+                (unsigned long long)lk_recipe_state_bytes(recipe), recipe->lanes);
+    lk_put_size(out, check->config.runtime.state_bytes);
+    lk_buf_puts(out, "\n");
+    text_digests(out, report);
+    lk_recipe_canonical(recipe, &order, &batch);
+    lk_buf_puts(out, "  canonical recipe\n");
+    text_lines(out, &order);
+    lk_buf_puts(out, "  batch schedule\n");
+    text_lines(out, &batch);
+    lk_buf_done(&order);
+    lk_buf_done(&batch);
+}
+
+static void text_check(struct lk_buf *out, const struct check *check)
+{
+    for (uint32_t i = 0; check->report != NULL && i < check->config.n_streams; i++)
+        text_stream(out, check, &check->report[i]);
+    if (check->config.notes != NULL && check->config.notes[0] != '\0')
+        lk_buf_putf(out, "notes\n%s", check->config.notes);
+}
+
+/* ---- JSON ---- */
+
+static void json_text(struct lk_buf *out, const char *key, const char *text)
+{
+    lk_buf_putf(out, "\"%s\":", key);
+    lk_json_quote(out, text, strlen(text));
+}
+
+static void json_digest(struct lk_buf *out, const char *key, bool known, struct lk_digest digest)
+{
+    char hex[LK_DIGEST_HEX];
+    lk_digest_hex(digest, hex);
+    if (known)
+        lk_buf_putf(out, "\"%s\":\"%s\"", key, hex);
+    else
+        lk_buf_putf(out, "\"%s\":null", key);
+}
+
+static void json_dataset(struct lk_buf *out, const struct report *report, uint32_t d, uint64_t sum)
+{
+    const struct lk_dataset_recipe *dataset = &report->recipe->dataset[d];
+    lk_buf_puts(out, d > 0 ? ",{" : "{");
+    json_text(out, "name", dataset->name);
+    lk_buf_puts(out, ",");
+    json_text(out, "path", dataset->path);
+    lk_buf_putf(out, ",\"weight\":%llu,\"share\":", (unsigned long long)dataset->weight);
+    put_share(out, dataset->weight, sum);
+    lk_buf_putf(out, ",\"epochs\":%u,\"then\":\"%s\"", dataset->epochs, then_name(dataset->then));
+    if (report->opened)
+        lk_buf_putf(out, ",\"rows\":%llu,\"shards\":%u",
+                    (unsigned long long)report->stream.index[d].rows,
+                    report->stream.index[d].shards);
+    lk_buf_puts(out, "}");
+}
+
+static void json_stream(struct lk_buf *out, const struct report *report)
+{
+    const struct lk_recipe *recipe = report->recipe;
+    struct lk_buf order = {0}, batch = {0};
+    uint64_t sum = weight_sum(recipe);
+    lk_recipe_canonical(recipe, &order, &batch);
+    lk_buf_puts(out, "{");
+    json_text(out, "name", recipe->name);
+    lk_buf_puts(out, ",");
+    json_digest(out, "order_digest", report->opened, report->stream.order);
+    lk_buf_puts(out, ",");
+    json_digest(out, "stream_digest", report->opened, report->stream.digest);
+    lk_buf_puts(out, ",");
+    json_text(out, "canonical", lk_buf_cstr(&order));
+    lk_buf_puts(out, ",");
+    json_text(out, "batches", lk_buf_cstr(&batch));
+    lk_buf_putf(out, ",\"step_bytes\":%llu,\"state_bytes\":%llu,\"datasets\":[",
+                (unsigned long long)lk_recipe_step_bytes(recipe),
+                (unsigned long long)lk_recipe_state_bytes(recipe));
+    for (uint32_t d = 0; d < recipe->n_datasets; d++)
+        json_dataset(out, report, d, sum);
+    lk_buf_puts(out, "]}");
+    lk_buf_done(&order);
+    lk_buf_done(&batch);
+}
+
+static void json_check(struct lk_buf *out, const struct check *check)
+{
+    lk_buf_puts(out, "{");
+    json_text(out, "file", check->file);
+    lk_buf_putf(out, ",\"ok\":%s,\"problems\":[", check->n_problems == 0 ? "true" : "false");
+    for (size_t i = 0; i < check->n_problems; i++) {
+        lk_buf_puts(out, i > 0 ? "," : "");
+        lk_json_quote(out, check->problem[i], strlen(check->problem[i]));
+    }
+    lk_buf_puts(out, "],");
+    json_text(out, "notes", check->config.notes != NULL ? check->config.notes : "");
+    lk_buf_puts(out, ",\"streams\":[");
+    for (uint32_t i = 0; check->report != NULL && i < check->config.n_streams; i++) {
+        lk_buf_puts(out, i > 0 ? "," : "");
+        json_stream(out, &check->report[i]);
+    }
+    lk_buf_puts(out, "]}\n");
+}
+
+/* ---- the command ---- */
+
+/* A full disk or a closed pipe must not look like success. */
+static int print(struct lk_buf *out, int status)
+{
+    bool written = fwrite(out->data, 1, out->len, stdout) == out->len && fflush(stdout) == 0;
+    lk_buf_done(out);
+    if (written)
+        return status;
+    (void)fputs("lanekeeper: cannot write to standard output\n", stderr);
+    return EXIT_PROBLEM;
+}
+
+static int fail_usage(void)
+{
+    (void)fputs(usage, stderr);
+    return EXIT_USAGE;
+}
+
+static int run_reference(int argc)
+{
+    struct lk_buf out = {0};
+    if (argc != 2)
+        return fail_usage();
+    lk_config_reference(&out);
+    return print(&out, EXIT_WELL);
+}
+
+static int run_check_command(int argc, char **argv)
+{
+    struct check check = {0};
+    struct lk_buf out = {0};
+    bool json = false;
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            json = true;
+        else if (argv[i][0] == '-' || check.file != NULL)
+            return fail_usage();
+        else
+            check.file = argv[i];
+    }
+    if (check.file == NULL)
+        return fail_usage();
+    run_check(&check);
+    if (json)
+        json_check(&out, &check);
+    else
+        text_check(&out, &check);
+    for (size_t i = 0; !json && i < check.n_problems; i++)
+        (void)fprintf(stderr, "lanekeeper: %s\n", check.problem[i]);
+    int status = print(&out, check.n_problems == 0 ? EXIT_WELL : EXIT_PROBLEM);
+    check_done(&check);
+    return status;
+}
+
+int lk_cmd_config(int argc, char **argv)
+{
+    if (argc < 2)
+        return fail_usage();
+    if (strcmp(argv[1], "reference") == 0)
+        return run_reference(argc);
+    if (strcmp(argv[1], "check") == 0)
+        return run_check_command(argc, argv);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return fputs(usage, stdout) < 0 ? EXIT_PROBLEM : EXIT_WELL;
+    return fail_usage();
+}

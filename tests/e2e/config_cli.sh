@@ -1,0 +1,46 @@
+#!/bin/sh
+# config_cli.sh LANEKEEPER: `lanekeeper config` answers, and exits 0, 1 or 2 as it says it does.
+set -eu
+[ $# -eq 1 ] || { echo "usage: $0 LANEKEEPER" >&2; exit 2; }
+lk=$1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# expect STATUS PATTERN ARGUMENTS…: that exit status, and a line like the pattern on either output.
+expect() {
+    status=$1 pattern=$2
+    shift 2
+    got=0
+    "$lk" config "$@" >"$dir/out" 2>&1 || got=$?
+    if [ "$got" -ne "$status" ] || ! grep -q -- "$pattern" "$dir/out"; then
+        echo "FAIL: lanekeeper config $*: exit status $got, expected $status and a line with $pattern:" >&2
+        cat "$dir/out" >&2
+        exit 1
+    fi
+}
+
+mkdir "$dir/docs"
+printf '{"text":"one"}\n{"text":"two"}\n' >"$dir/docs/a.jsonl"
+recipe='streams: {s: {lanes: 2, batch: 2, sequence: 8, tokenizer: {bytes: true, append: eos},
+  datasets: {docs: {path: docs, weight: 0.9}}, pipeline: [pack: {algorithm: concat}]}}'
+printf '%s\n' "$recipe" >"$dir/good.yaml"
+printf '%s\n' "$recipe" | sed 's/sequence/sequenz/' >"$dir/misspelt.yaml"
+printf '%s\n' "$recipe" | sed 's/path: docs/path: nowhere/' >"$dir/nowhere.yaml"
+
+expect 0 '^| `lanes` |' reference
+expect 2 '^usage:' reference more
+expect 2 '^usage:'
+expect 2 '^usage:' frobnicate
+expect 2 '^usage:' check
+expect 2 '^usage:' check "$dir/good.yaml" --yaml
+expect 0 '^usage:' --help
+expect 1 'did you mean "sequence"' check "$dir/misspelt.yaml"
+expect 1 'expected a configuration file, found a folder' check "$dir"
+expect 1 'No such file' check "$dir/absent.yaml"
+expect 1 'dataset docs: .*nowhere' check "$dir/nowhere.yaml"
+expect 1 'order digest  unknown' check "$dir/nowhere.yaml"
+expect 1 'no such index' check "$dir/good.yaml"
+expect 1 'share 1.000000000' check "$dir/good.yaml"
+expect 1 '"ok":false,"problems":\[".*sequenz' check --json "$dir/misspelt.yaml"
+expect 1 '"order_digest":null' check --json "$dir/good.yaml"
+echo "config_cli: ok"
