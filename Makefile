@@ -81,6 +81,27 @@ endef
 CHECK_LIBS = $(shell pkg-config --libs check)
 $(foreach l,$(LAYERS),$(eval $(call unit,$(l))))
 
+# The worker: the binary that is installed, and one with faults that tests can switch on.
+WORKER_LIBS  := $(foreach l,worker format store op proto base,$(call lib_of,$(l)))
+WORKER_FAULT := $(patsubst server/worker/%.c,$(BUILD)/tests/worker-faults/%.o,$(call src_of,worker))
+$(call objs_of,worker) $(call objs_of,host) $(WORKER_FAULT): | $(PROTO_C)
+
+$(BUILD)/lanekeeper-worker: $(BUILD)/server/worker/main.o $(WORKER_LIBS)
+	@echo "  LD  $@"
+	@$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(WORKER_LIBS) -Wl,--end-group $(LDLIBS)
+
+$(BUILD)/tests/worker-faults/%.o: server/worker/%.c
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DLK_TEST_FAULTS -c -o $@ $<
+
+$(BUILD)/tests/lanekeeper-worker-faults: $(WORKER_FAULT) $(filter-out %/worker.a,$(WORKER_LIBS))
+	@echo "  LD  $@"
+	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDLIBS)
+
+# The pool's tests start real workers, and play false ones over the worker's own connection.
+$(BUILD)/tests/unit/host/test_pool $(BUILD)/tests/unit/host/test_pool_remote: $(BUILD)/tests/lib/corpus.o $(call lib_of,worker) \
+	| $(BUILD)/tests/lanekeeper-worker-faults $(BUILD)/lanekeeper-worker
+
 .PHONY: unit
 unit: $(UNIT_BIN)
 	@for t in $(UNIT_BIN); do $$t || exit 1; done

@@ -88,8 +88,8 @@ static enum lk_code open_socket(struct link *link, const char *address, size_t r
     if (rc != 0)
         return lk_fail(err, LK_UNAVAILABLE, "cannot open a socket: %s", nng_strerror(rc));
     link->has_socket = true;
-    /* A request is sent again only when its connection is lost, never because an answer takes long:
-     * waiting for a task may take for ever. */
+    /* Without a resend time nng gives a request up as soon as its connection is lost, and never
+     * because an answer takes long: waiting for a task may take for ever. */
     if ((rc = nng_socket_set_ms(link->socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE)) != 0 ||
         (rc = nng_socket_set_size(link->socket, NNG_OPT_RECVMAXSZ, reply_max)) != 0 ||
         (rc = nng_socket_set_ms(link->socket, NNG_OPT_RECONNMINT, 50)) != 0 ||

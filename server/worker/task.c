@@ -120,6 +120,8 @@ static enum lk_code read_and_measure(struct streams *streams, struct lk_shard_ca
     const Lk__WorkerTaskReply *task = run->task;
     const Lk__WorkerDataset *dataset;
     LK_TRY(streams_find(streams, task->stream, task->dataset, &dataset, &run->measure, err));
+    if (task->codec >= LK_CODECS)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "%s: codec %u is none", task->shard, task->codec);
     enum lk_code code;
     for (int tries = 1;; tries++) {
         result_clear(run->result);

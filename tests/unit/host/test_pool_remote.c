@@ -1,0 +1,472 @@
+/* The pool against workers that this test plays itself, over a worker's own connection: they can
+ * lie, vanish, and be late. */
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "host/pool.h"
+#include "proto/worker.pb-c.h"
+#include "tests/lib/check_main.h"
+#include "tests/lib/corpus.h"
+#include "worker/link.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKEN "a-token-of-more-than-16"
+#define ROWS 8
+
+struct fake;
+/* What a fake does with a task of @n rows; it may call fake_answer. */
+typedef void (*fake_plan)(struct fake *fake, uint32_t n);
+
+struct fix {
+    struct corpus corpus;
+    struct loop *loop;
+    struct pool *pool;
+    char *token_file;
+    struct loop_timer poll, guard;
+    struct fake *fakes[4];
+    uint32_t n_fakes, done, rows_seen;
+    enum lk_code code;
+    char detail[1024];
+    bool named; /* pool_waits_for gave the reason */
+    int lie;    /* what plan_bad says */
+    bool (*enough)(struct fix *);
+};
+
+struct fake {
+    struct fix *fix;
+    struct link *link;
+    fake_plan plan;
+    uint64_t number;
+    uint32_t tasks;
+    uint64_t task, first_row; /* the one being looked at */
+    unsigned slot;
+    enum lk_code refused;
+};
+
+static void ask(struct fake *fake, unsigned slot, Lk__WorkerTaskRequest *request,
+                const uint32_t *ids, size_t n_ids)
+{
+    struct lk_err err = {.text = ""};
+    request->worker = fake->number;
+    ck_assert_msg(link_send(fake->link, slot, LK_METHOD_WORKER_TASK, &request->base, ids, 4 * n_ids,
+                            &err) == LK_OK, "%s", err.text);
+}
+
+/* Answers the task in hand: @rows rows of @tokens tokens each, of which @more are not announced. */
+static void answer(struct fake *fake, enum lk_code status, uint32_t rows, uint32_t tokens,
+                   uint32_t id, int more)
+{
+    Lk__WorkerTaskRequest request = LK__WORKER_TASK_REQUEST__INIT;
+    Lk__RowResult row[ROWS + 1], *row_at[ROWS + 1];
+    uint32_t ids[1024];
+    for (uint32_t i = 0; i < rows; i++) {
+        lk__row_result__init(&row[i]);
+        row[i].tokens = tokens;
+        row_at[i] = &row[i];
+    }
+    for (size_t i = 0; i < 1024; i++)
+        ids[i] = id;
+    request.task = fake->task;
+    request.status = (uint32_t)status;
+    request.detail = (char *)(status == LK_OK ? "" : "the disk sleeps");
+    request.n_rows = status == LK_OK ? rows : 0;
+    request.rows = row_at;
+    ask(fake, fake->slot, &request, ids, status == LK_OK ? (size_t)((int)(rows * tokens) + more) : 0);
+}
+
+static void plan_good(struct fake *fake, uint32_t n)
+{
+    answer(fake, LK_OK, n, 3, 'x', 0);
+}
+
+static void fake_hello(struct fake *fake, const char *token)
+{
+    struct lk_err err = {.text = ""};
+    Lk__WorkerHelloRequest hello = LK__WORKER_HELLO_REQUEST__INIT;
+    hello.protocol = 1;
+    hello.token = (char *)token;
+    hello.host = (char *)"fake";
+    ck_assert_int_eq(link_open(pool_address(fake->fix->pool), 1 << 20, &fake->link, &err), LK_OK);
+    ck_assert_int_eq(link_send(fake->link, 0, LK_METHOD_WORKER_HELLO, &hello.base, NULL, 0, &err),
+                     LK_OK);
+}
+
+static void on_reply(struct fake *fake, const struct link_reply *reply)
+{
+    const struct lk_envelope *e = &reply->envelope;
+    if (e->status != 0) {
+        fake->refused = (enum lk_code)e->status;
+    } else if (e->method == LK_METHOD_WORKER_HELLO) {
+        Lk__WorkerHelloReply *hello =
+            lk__worker_hello_reply__unpack(NULL, e->header_bytes, e->header);
+        ck_assert_ptr_nonnull(hello);
+        ck_assert_uint_eq(hello->n_streams, 1);
+        ck_assert_str_eq(hello->streams[0]->datasets[0]->root, fake->fix->corpus.root);
+        fake->number = hello->worker;
+        lk__worker_hello_reply__free_unpacked(hello, NULL);
+        for (unsigned slot = 0; slot < LINK_SLOTS; slot++) {
+            Lk__WorkerTaskRequest request = LK__WORKER_TASK_REQUEST__INIT;
+            ask(fake, slot, &request, NULL, 0);
+        }
+    } else {
+        Lk__WorkerTaskReply *task = lk__worker_task_reply__unpack(NULL, e->header_bytes, e->header);
+        ck_assert_ptr_nonnull(task);
+        ck_assert_uint_ne(task->task, 0);
+        ck_assert_str_eq(task->shard, "docs.jsonl");
+        fake->task = task->task;
+        fake->slot = reply->slot;
+        fake->first_row = lk_get_u64(e->payload);
+        fake->tasks++;
+        lk__worker_task_reply__free_unpacked(task, NULL);
+        fake->plan(fake, (uint32_t)(e->payload_bytes / 24));
+    }
+}
+
+/* Everything runs on one thread: the loop looks after the fakes every millisecond. */
+static void look(void *owner)
+{
+    struct fix *f = owner;
+    struct lk_err err;
+    struct link_reply reply;
+    for (uint32_t i = 0; i < f->n_fakes; i++)
+        while (f->fakes[i]->link != NULL && link_wait(f->fakes[i]->link, 0, &reply, &err) == LK_OK)
+            on_reply(f->fakes[i], &reply);
+    if (f->enough(f))
+        loop_stop(f->loop);
+    loop_set(f->loop, &f->poll, loop_now_ms(f->loop) + 1, look, f);
+}
+
+static void too_late(void *owner)
+{
+    struct fix *f = owner;
+    ck_abort_msg("not done in time: %s", pool_waits_for(f->pool));
+}
+
+static void fix_init(struct fix *f, uint32_t timeout_ms)
+{
+    *f = (struct fix){.code = LK_UNKNOWN};
+    corpus_make(&f->corpus, 64, 20, NULL, 0);
+    f->corpus.recipe.drop_crashing = true;
+    f->loop = loop_new();
+    f->token_file = lk_format("%s/token", f->corpus.dir);
+    FILE *file = fopen(f->token_file, "we");
+    ck_assert_ptr_nonnull(file);
+    (void)fputs(TOKEN "\n", file);
+    ck_assert_int_eq(fclose(file), 0);
+    struct pool_config config = {.loop = f->loop,
+                                 .stream = &f->corpus.stream,
+                                 .n_streams = 1,
+                                 .listen = "tcp://127.0.0.1:0",
+                                 .token_file = f->token_file,
+                                 .task_timeout_ms = timeout_ms};
+    struct lk_err err = {.text = ""};
+    ck_assert_msg(pool_open(&config, &f->pool, &err) == LK_OK, "%s", err.text);
+    loop_set(f->loop, &f->guard, loop_now_ms(f->loop) + 20000, too_late, f);
+}
+
+static void fix_done(struct fix *f)
+{
+    for (uint32_t i = 0; i < f->n_fakes; i++) {
+        link_close(f->fakes[i]->link);
+        free(f->fakes[i]);
+    }
+    loop_clear(f->loop, &f->guard);
+    loop_clear(f->loop, &f->poll);
+    pool_close(f->pool);
+    loop_free(f->loop);
+    free(f->token_file);
+    corpus_done(&f->corpus);
+}
+
+static struct fake *fake_add(struct fix *f, fake_plan plan)
+{
+    struct fake *fake = lk_zalloc(1, sizeof *fake);
+    fake->fix = f;
+    fake->plan = plan;
+    f->fakes[f->n_fakes++] = fake;
+    fake_hello(fake, TOKEN);
+    return fake;
+}
+
+static void run_until(struct fix *f, bool (*enough)(struct fix *))
+{
+    f->enough = enough;
+    look(f);
+    loop_run(f->loop);
+}
+
+static void on_done(void *owner, uint64_t tag, const struct pool_result *result)
+{
+    struct fix *f = owner;
+    f->done++;
+    f->code = result->code;
+    (void)snprintf(f->detail, sizeof f->detail, "%s", result->detail);
+    for (uint32_t i = 0; result->code == LK_OK && i < tag; i++) {
+        ck_assert_uint_eq(result->rows[i].drop, 0);
+        ck_assert_uint_eq(result->rows[i].tokens, 3);
+        f->rows_seen++;
+    }
+}
+
+static void submit(struct fix *f, uint32_t n)
+{
+    uint64_t rows[ROWS];
+    for (uint32_t i = 0; i < n; i++)
+        rows[i] = i;
+    struct pool_task task = {.rows = rows, .n = n, .done = on_done, .owner = f, .tag = n};
+    (void)pool_submit(f->pool, &task);
+}
+
+static bool one_done(struct fix *f)
+{
+    return f->done == 1;
+}
+
+static bool refused(struct fix *f)
+{
+    return f->fakes[0]->refused != LK_OK;
+}
+
+START_TEST(a_wrong_token_is_refused)
+{
+    struct fix f;
+    fix_init(&f, 10000);
+    struct fake *fake = lk_zalloc(1, sizeof *fake);
+    fake->fix = &f;
+    f.fakes[f.n_fakes++] = fake;
+    fake_hello(fake, _i == 0 ? "a-token-of-more-than-17" : _i == 1 ? "" : TOKEN "x");
+    run_until(&f, refused);
+    ck_assert_int_eq(fake->refused, LK_UNAUTHENTICATED);
+    struct pool_stats stats;
+    pool_stats(f.pool, &stats);
+    ck_assert_uint_eq(stats.remote, 0);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(a_remote_worker_does_tasks)
+{
+    struct fix f;
+    fix_init(&f, 10000);
+    struct fake *fake = fake_add(&f, plan_good);
+    submit(&f, ROWS);
+    run_until(&f, one_done);
+    ck_assert_int_eq(f.code, LK_OK);
+    ck_assert_uint_eq(f.rows_seen, ROWS);
+    ck_assert_uint_eq(fake->tasks, 1);
+    fix_done(&f);
+}
+END_TEST
+
+static void plan_unavailable_twice(struct fake *fake, uint32_t n)
+{
+    if (fake->tasks <= 2)
+        answer(fake, LK_UNAVAILABLE, n, 0, 0, 0);
+    else
+        plan_good(fake, n);
+}
+
+static bool one_done_and_named(struct fix *f)
+{
+    f->named = f->named || strstr(pool_waits_for(f->pool), "the disk sleeps") != NULL;
+    return f->done == 1;
+}
+
+START_TEST(a_transient_failure_is_retried_named_and_changes_nothing)
+{
+    struct fix f;
+    fix_init(&f, 10000);
+    struct fake *fake = fake_add(&f, plan_unavailable_twice);
+    submit(&f, ROWS);
+    run_until(&f, one_done_and_named);
+    ck_assert(f.named);
+    ck_assert_int_eq(f.code, LK_OK);
+    ck_assert_uint_eq(f.rows_seen, ROWS);
+    ck_assert_uint_eq(fake->tasks, 3);
+    struct pool_stats stats;
+    pool_stats(f.pool, &stats);
+    ck_assert_uint_eq(stats.retried, 2);
+    fix_done(&f);
+}
+END_TEST
+
+/* Ways to contradict oneself: a row too few, a token too many, too few, an id beyond the vocabulary,
+ * a kept row without tokens. */
+static void plan_bad(struct fake *fake, uint32_t n)
+{
+    static const struct {
+        int rows, more;
+        uint32_t tokens, id;
+    } bad[] = {{-1, 0, 3, 'x'}, {0, 1, 3, 'x'}, {0, -1, 3, 'x'}, {0, 0, 3, 257}, {0, 0, 0, 'x'},
+               {1, 0, 3, 'x'}};
+    int i = fake->fix->lie;
+    answer(fake, LK_OK, (uint32_t)((int)n + bad[i].rows), bad[i].tokens, bad[i].id, bad[i].more);
+}
+
+START_TEST(a_result_that_contradicts_itself_is_refused_and_the_task_given_to_another)
+{
+    struct fix f;
+    fix_init(&f, 10000);
+    f.lie = _i;
+    struct fake *liar = fake_add(&f, plan_bad);
+    submit(&f, ROWS);
+    run_until(&f, refused); /* it is told to say hello again */
+    ck_assert_int_eq(liar->refused, LK_FAILED_PRECONDITION);
+    ck_assert_uint_eq(f.done, 0);
+    (void)fake_add(&f, plan_good);
+    run_until(&f, one_done);
+    ck_assert_int_eq(f.code, LK_OK);
+    ck_assert_uint_eq(f.rows_seen, ROWS);
+    fix_done(&f);
+}
+END_TEST
+
+static void plan_vanish(struct fake *fake, uint32_t n)
+{
+    (void)n;
+    link_close(fake->link);
+    fake->link = NULL;
+}
+
+START_TEST(the_task_of_a_lost_worker_is_given_to_another)
+{
+    struct fix f;
+    fix_init(&f, 60000);
+    (void)fake_add(&f, plan_vanish);
+    (void)fake_add(&f, plan_good);
+    submit(&f, ROWS);
+    run_until(&f, one_done);
+    ck_assert_int_eq(f.code, LK_OK);
+    ck_assert_uint_eq(f.rows_seen, ROWS);
+    fix_done(&f);
+}
+END_TEST
+
+/* A worker that vanishes whenever it gets row 5, and comes back: for all we know, the network. */
+static void plan_vanish_at_row_5(struct fake *fake, uint32_t n)
+{
+    if (fake->first_row <= 5 && fake->first_row + n > 5) {
+        link_close(fake->link);
+        fake->link = NULL;
+        fake_hello(fake, TOKEN);
+        return;
+    }
+    plan_good(fake, n);
+}
+
+START_TEST(a_row_whose_remote_workers_vanish_fails_its_task_and_is_never_dropped)
+{
+    struct fix f;
+    fix_init(&f, 60000);
+    struct fake *fake = fake_add(&f, plan_vanish_at_row_5);
+    submit(&f, ROWS);
+    run_until(&f, one_done);
+    ck_assert_int_eq(f.code, LK_FAILED_PRECONDITION);
+    ck_assert_msg(strstr(f.detail, "row 5") != NULL, "%s", f.detail);
+    /* 3 for the whole, 1 for the half, 1 for the quarter, 3 for the row; and the good parts */
+    ck_assert_uint_ge(fake->tasks, 8);
+    ck_assert_uint_le(fake->tasks, 11);
+    fix_done(&f);
+}
+END_TEST
+
+static void plan_silent(struct fake *fake, uint32_t n)
+{
+    (void)fake, (void)n;
+}
+
+static bool first_has_it(struct fix *f)
+{
+    return f->fakes[0]->tasks == 1;
+}
+
+static bool two_done(struct fix *f)
+{
+    return f->done == 2;
+}
+
+START_TEST(a_late_result_is_ignored_and_its_worker_goes_on)
+{
+    struct fix f;
+    fix_init(&f, 200);
+    struct fake *slow = fake_add(&f, plan_silent);
+    submit(&f, ROWS);
+    run_until(&f, first_has_it);
+    uint64_t task = slow->task;
+    unsigned slot = slow->slot;
+    struct fake *quick = fake_add(&f, plan_good);
+    run_until(&f, one_done);
+    ck_assert_uint_eq(quick->tasks, 1);
+    slow->task = task;
+    slow->slot = slot;
+    slow->plan = plan_good;
+    link_close(quick->link);
+    quick->link = NULL;
+    answer(slow, LK_OK, ROWS, 3, 'x', 0);
+    submit(&f, 1);
+    run_until(&f, two_done);
+    ck_assert_uint_eq(slow->tasks, 2);
+    ck_assert_uint_eq(f.rows_seen, ROWS + 1);
+    fix_done(&f);
+}
+END_TEST
+
+static void plan_too_large(struct fake *fake, uint32_t n)
+{
+    if (n > 2)
+        answer(fake, LK_OUT_OF_RANGE, 0, 0, 0, 0);
+    else
+        plan_good(fake, n);
+}
+
+START_TEST(a_task_whose_result_would_be_too_large_is_cut)
+{
+    struct fix f;
+    fix_init(&f, 60000);
+    struct fake *fake = fake_add(&f, plan_too_large);
+    submit(&f, ROWS);
+    run_until(&f, one_done);
+    ck_assert_int_eq(f.code, LK_OK);
+    ck_assert_uint_eq(f.rows_seen, ROWS);
+    ck_assert_uint_eq(fake->tasks, 1 + 2 + 4);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(listening_for_remote_workers_needs_a_token)
+{
+    struct fix f;
+    fix_init(&f, 1000);
+    struct pool_config config = {.loop = f.loop,
+                                 .stream = &f.corpus.stream,
+                                 .n_streams = 1,
+                                 .listen = "tcp://127.0.0.1:0"};
+    struct pool *pool;
+    struct lk_err err = {.text = ""};
+    ck_assert_int_eq(pool_open(&config, &pool, &err), LK_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "token"));
+    f.enough = one_done;
+    fix_done(&f);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("host/pool_remote");
+    TCase *t = tcase_create("remote");
+    tcase_set_timeout(t, 30);
+    tcase_add_loop_test(t, a_wrong_token_is_refused, 0, 3);
+    tcase_add_test(t, a_remote_worker_does_tasks);
+    tcase_add_test(t, a_transient_failure_is_retried_named_and_changes_nothing);
+    tcase_add_loop_test(t, a_result_that_contradicts_itself_is_refused_and_the_task_given_to_another,
+                        0, 6);
+    tcase_add_test(t, the_task_of_a_lost_worker_is_given_to_another);
+    tcase_add_test(t, a_row_whose_remote_workers_vanish_fails_its_task_and_is_never_dropped);
+    tcase_add_test(t, a_late_result_is_ignored_and_its_worker_goes_on);
+    tcase_add_test(t, a_task_whose_result_would_be_too_large_is_cut);
+    tcase_add_test(t, listening_for_remote_workers_needs_a_token);
+    suite_add_tcase(s, t);
+    return s;
+}
