@@ -1,0 +1,26 @@
+/* From a GetBatch reply to a struct lanekeeper_batch: everything is checked before it is trusted. */
+#ifndef LK_CLIENT_BATCH_H
+#define LK_CLIENT_BATCH_H
+
+#include "lanekeeper.h"
+#include "memory.h"
+
+#include "proto/lanekeeper.pb-c.h"
+
+#include <stdbool.h>
+
+struct batch_wanted { /* what the reply must agree with */
+    uint64_t step;
+    uint32_t sequence;
+    uint32_t datasets;
+};
+
+/*
+ * Makes the batch of @reply: in @memory (which it then holds), or, inline, in a copy of @payload.
+ * False: it is malformed or does not fit, @ret_why says how; a lease in it has been given back.
+ */
+bool batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
+                const uint8_t *payload, size_t payload_bytes, struct memory *memory,
+                struct lanekeeper_batch *ret_batch, char *ret_why, size_t why_bytes);
+
+#endif

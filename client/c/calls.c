@@ -1,0 +1,393 @@
+/*
+ * The machine of calls. It runs on the caller's thread only, inside of API calls: nng's threads fill
+ * the link's inbox meanwhile, so that look-ahead arrives while the trainer computes.
+ *
+ *   UNSENT -> SENT -> DONE
+ *      ^        |
+ *      +--------+   the connection was lost, or the daemon said "not yet"
+ *
+ * Every sending has a number of its own. An answer whose number is not that of a SENT call is one
+ * that nobody waits for: its lease, if any, is given back. So losing interest in a call is free, and
+ * a lease is never lost: not with a time-out, nor with an answer that was late.
+ *
+ * A GetBatch asks the daemon to wait for a slice of time at most. A daemon that answers nothing at all
+ * within the slice and some grace is taken for dead, whatever its TCP connection looks like.
+ */
+#include "handle.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLICE_MAX_MS 10000
+#define GRACE_MS 5000
+#define PAUSE_MS 50
+#define MEMORY_SHIFT 40 /* call id = memories joined << 40 | number of the call */
+
+enum lanekeeper_code handle_fail(struct lanekeeper_error *error, enum lanekeeper_code code,
+                                 const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(error->text, sizeof error->text, format, args);
+    va_end(args);
+    error->code = code;
+    return code;
+}
+
+void handle_begin(struct lanekeeper *handle)
+{
+    handle->until_ms = link_now_ms() + handle->timeout_ms;
+}
+
+void call_begin(struct call *call, enum lk_method method, uint64_t step, const ProtobufCMessage *request)
+{
+    *call = (struct call){.state = CALL_UNSENT, .method = method, .step = step, .request = request};
+}
+
+void call_end(struct call *call)
+{
+    lanekeeper_release(&call->batch);
+    if (call->reply != NULL)
+        nng_msg_free(call->reply);
+    *call = (struct call){.state = CALL_FREE};
+}
+
+/* ---- sending ---- */
+
+static uint32_t slice_ms(const struct lanekeeper *handle)
+{
+    /* Shorter than the caller's time-out, so that the reason for a delay arrives before it. */
+    uint32_t slice = handle->timeout_ms - handle->timeout_ms / 10;
+    return slice > SLICE_MAX_MS ? SLICE_MAX_MS : slice;
+}
+
+static bool send_batch_call(struct lanekeeper *h, const struct lk_envelope *e, const struct call *call)
+{
+    Lk__GetBatchRequest request = LK__GET_BATCH_REQUEST__INIT;
+
+    request.stream = h->stream;
+    request.step = call->step;
+    request.rank = h->rank;
+    request.world = h->world;
+    request.stream_digest.data = h->info.stream_digest;
+    request.stream_digest.len = sizeof h->info.stream_digest;
+    request.client_id = h->memory == NULL ? 0 : memory_client(h->memory);
+    return link_send(h->link, e, &request.base);
+}
+
+static void send_call(struct lanekeeper *h, struct call *call)
+{
+    struct lk_envelope e = {.method = (uint16_t)call->method, .deadline_ms = slice_ms(h)};
+
+    call->id = h->n_memories << MEMORY_SHIFT | (++h->n_calls & (((uint64_t)1 << MEMORY_SHIFT) - 1));
+    e.call = call->id;
+    bool sent = call->request != NULL ? link_send(h->link, &e, call->request)
+                                      : send_batch_call(h, &e, call);
+    int64_t now = link_now_ms();
+    call->overdue_ms = now + e.deadline_ms + GRACE_MS;
+    call->not_before_ms = now + PAUSE_MS;
+    call->state = sent ? CALL_SENT : CALL_UNSENT;
+}
+
+static void call_again(struct lanekeeper *h, struct call *call, int64_t pause_ms)
+{
+    h->random = h->random * 6364136223846793005u + 1442695040888963407u;
+    int64_t jitter = pause_ms == 0 ? 0 : (int64_t)((h->random >> 33) % (uint64_t)pause_ms);
+    call->state = CALL_UNSENT;
+    call->not_before_ms = pause_ms == 0 ? 0 : link_now_ms() + pause_ms + jitter;
+}
+
+/* Calls with @f every call but hello. */
+static void each_call(struct lanekeeper *h, void (*f)(struct lanekeeper *, struct call *, int64_t *),
+                      int64_t *arg)
+{
+    f(h, &h->single, arg);
+    for (int i = 0; i < WINDOW; i++)
+        f(h, &h->window[i], arg);
+}
+
+static void send_if_due(struct lanekeeper *h, struct call *call, int64_t *now)
+{
+    if (call->state == CALL_UNSENT && call->not_before_ms <= *now)
+        send_call(h, call);
+}
+
+static void unsend(struct lanekeeper *h, struct call *call, int64_t *unused)
+{
+    (void)unused;
+    if (call->state == CALL_SENT)
+        call_again(h, call, 0);
+}
+
+/* Lowers *until to when @call wants attention. */
+static void attention(struct lanekeeper *h, struct call *call, int64_t *until)
+{
+    if (call->state == CALL_SENT && call->overdue_ms < *until)
+        *until = call->overdue_ms;
+    bool may_go = h->standing == STANDING_READY || call == &h->hello;
+    if (call->state == CALL_UNSENT && may_go && call->not_before_ms < *until)
+        *until = call->not_before_ms;
+}
+
+static int64_t next_attention(struct lanekeeper *h, int64_t until)
+{
+    attention(h, &h->hello, &until);
+    each_call(h, attention, &until);
+    return until;
+}
+
+/* ---- receiving ---- */
+
+static struct call *find_call(struct lanekeeper *h, uint64_t id)
+{
+    struct call *known[] = {&h->hello, &h->single};
+
+    for (int i = 0; i < WINDOW; i++) {
+        if (h->window[i].state == CALL_SENT && h->window[i].id == id)
+            return &h->window[i];
+    }
+    for (int i = 0; i < 2; i++) {
+        if (known[i]->state == CALL_SENT && known[i]->id == id)
+            return known[i];
+    }
+    return NULL;
+}
+
+/* A batch that nobody wants any more. */
+static void refuse_lease(struct lanekeeper *h, const struct lk_envelope *e)
+{
+    if (e->method != LK_METHOD_GET_BATCH || e->status != LANEKEEPER_OK || h->memory == NULL ||
+        e->call >> MEMORY_SHIFT != h->n_memories)
+        return;
+    Lk__GetBatchReply *reply = lk__get_batch_reply__unpack(NULL, e->header_bytes, e->header);
+    if (reply != NULL && reply->shared)
+        memory_release(h->memory, reply->lease);
+    if (reply != NULL)
+        lk__get_batch_reply__free_unpacked(reply, NULL);
+}
+
+static void done_failed(struct call *call, enum lanekeeper_code code, const char *text)
+{
+    (void)handle_fail(&call->failure, code, "%s", text);
+    call->state = CALL_DONE;
+}
+
+static bool passes(unsigned code)
+{
+    return code == LANEKEEPER_DEADLINE_EXCEEDED || code == LANEKEEPER_UNAVAILABLE ||
+           code == LANEKEEPER_RESOURCE_EXHAUSTED || code == LANEKEEPER_ABORTED;
+}
+
+static void take_error(struct lanekeeper *h, struct call *call, const struct lk_envelope *e)
+{
+    Lk__Error *error = lk__error__unpack(NULL, e->header_bytes, e->header);
+    const char *detail = error == NULL ? "" : error->detail;
+    unsigned code = e->status > LANEKEEPER_UNAUTHENTICATED ? LANEKEEPER_UNKNOWN : e->status;
+
+    if (passes(code)) {
+        const char *why = error != NULL && error->waited_for[0] != '\0' ? error->waited_for : detail;
+        (void)snprintf(call->waits_for, sizeof call->waits_for, "%s", why);
+        call_again(h, call, code == LANEKEEPER_DEADLINE_EXCEEDED ? 0 : PAUSE_MS);
+    } else {
+        done_failed(call, code, detail);
+        if (code == LANEKEEPER_OUT_OF_RANGE && call->method == LK_METHOD_GET_BATCH && call->step < h->end)
+            h->end = call->step;
+    }
+    if (error != NULL)
+        lk__error__free_unpacked(error, NULL);
+}
+
+static void take_batch(struct lanekeeper *h, struct call *call, const struct lk_envelope *e)
+{
+    struct batch_wanted wanted = {call->step, h->info.sequence, h->info.datasets};
+    Lk__GetBatchReply *reply = lk__get_batch_reply__unpack(NULL, e->header_bytes, e->header);
+    char why[256];
+
+    if (reply == NULL) {
+        done_failed(call, LANEKEEPER_DATA_LOSS, "malformed reply to GetBatch");
+        return;
+    }
+    if (batch_make(&wanted, reply, e->payload, (size_t)e->payload_bytes, h->memory, &call->batch, why,
+                   sizeof why)) {
+        call->failure.code = LANEKEEPER_OK;
+        call->state = CALL_DONE;
+    } else {
+        done_failed(call, LANEKEEPER_DATA_LOSS, why);
+    }
+    lk__get_batch_reply__free_unpacked(reply, NULL);
+}
+
+static void take_hello(struct lanekeeper *h, struct call *call, const struct lk_envelope *e)
+{
+    Lk__HelloReply *reply = lk__hello_reply__unpack(NULL, e->header_bytes, e->header);
+
+    call_end(call);
+    if (reply == NULL) {
+        h->standing = STANDING_REFUSED;
+        (void)handle_fail(&h->refusal, LANEKEEPER_DATA_LOSS, "%s: malformed reply to Hello", h->address);
+        return;
+    }
+    hello_take(h, reply);
+    lk__hello_reply__free_unpacked(reply, NULL);
+}
+
+/* True: @message now belongs to a call. */
+static bool take_message(struct lanekeeper *h, nng_msg *message)
+{
+    struct lk_envelope e;
+    bool whole = lk_envelope_get(nng_msg_body(message), nng_msg_len(message), &e);
+
+    if (!whole && !lk_envelope_peek(nng_msg_body(message), nng_msg_len(message), &e)) {
+        h->malformed++;
+        return false;
+    }
+    struct call *call = find_call(h, e.call);
+    if (call == NULL || e.method != call->method) {
+        if (whole)
+            refuse_lease(h, &e);
+        return false;
+    }
+    if (!whole)
+        done_failed(call, LANEKEEPER_DATA_LOSS, "malformed reply: its lengths do not add up to its size");
+    else if (e.status != LANEKEEPER_OK)
+        take_error(h, call, &e);
+    else if (call == &h->hello)
+        take_hello(h, call, &e);
+    else if (call->method == LK_METHOD_GET_BATCH)
+        take_batch(h, call, &e);
+    else {
+        call->reply = message;
+        call->failure.code = LANEKEEPER_OK;
+        call->state = CALL_DONE;
+        return true;
+    }
+    return false;
+}
+
+/* ---- the connection ---- */
+
+static void connection_changed(struct lanekeeper *h, uint64_t connection)
+{
+    h->connection = connection;
+    h->malformed = 0;
+    h->end = UINT64_MAX;
+    h->standing = STANDING_DOWN;
+    /* Batches that lie in it hold it on; the next connection gets one of its own, so that leases
+     * whose answers were lost with this connection end with the old one. */
+    memory_drop(h->memory);
+    h->memory = NULL;
+    each_call(h, unsend, NULL);
+    call_end(&h->hello);
+    if (connection != 0) {
+        h->connections++;
+        h->standing = STANDING_GREETING;
+        hello_send(h);
+    }
+}
+
+/* A hello that failed: try again later if that may help, else this daemon is not for us. */
+static void hello_failed(struct lanekeeper *h)
+{
+    h->refusal = h->hello.failure;
+    h->standing = STANDING_REFUSED;
+    call_end(&h->hello);
+}
+
+static void break_if_overdue(struct lanekeeper *h, struct call *call, int64_t *now)
+{
+    if (call->state == CALL_SENT && call->overdue_ms <= *now) {
+        link_break(h->link);
+        call->overdue_ms = *now + GRACE_MS; /* breaking takes a moment; do it once */
+    }
+}
+
+void handle_advance(struct lanekeeper *h)
+{
+    nng_msg *message;
+    uint64_t connection = link_connection(h->link);
+
+    if (connection != h->connection)
+        connection_changed(h, connection);
+    while ((message = link_take(h->link)) != NULL) {
+        if (!take_message(h, message))
+            nng_msg_free(message);
+    }
+    int64_t now = link_now_ms();
+    if (h->hello.state == CALL_DONE)
+        hello_failed(h);
+    if (h->standing == STANDING_GREETING)
+        send_if_due(h, &h->hello, &now);
+    if (h->standing == STANDING_READY) {
+        if (h->memory != NULL && !memory_alive(h->memory)) {
+            /* The daemon gave the hand-over up, and with it our leases: begin anew. */
+            link_break(h->link);
+            return;
+        }
+        each_call(h, send_if_due, &now);
+    }
+    break_if_overdue(h, &h->hello, &now);
+    each_call(h, break_if_overdue, &now);
+}
+
+/* ---- waiting ---- */
+
+static enum lanekeeper_code time_is_up(struct lanekeeper *h, const struct call *call)
+{
+    char what[64];
+
+    if (call != NULL && call->method == LK_METHOD_GET_BATCH)
+        (void)snprintf(what, sizeof what, "step %llu", (unsigned long long)call->step);
+    else
+        (void)snprintf(what, sizeof what, "%s", call == NULL ? "Hello" : lk_method_name((uint16_t)call->method));
+    if (h->standing == STANDING_DOWN)
+        return handle_fail(&h->error, LANEKEEPER_UNAVAILABLE,
+                           "%s: no connection to %s within %u ms; is lanekeeperd running there?", what,
+                           h->address, h->timeout_ms);
+    if (h->malformed > 0)
+        return handle_fail(&h->error, LANEKEEPER_DATA_LOSS,
+                           "%s: %s sent %llu messages that are no answers; is it a lanekeeperd?", what,
+                           h->address, (unsigned long long)h->malformed);
+    const char *reason = h->standing == STANDING_GREETING    ? "the daemon's answer to Hello"
+                         : call != NULL && call->waits_for[0] ? call->waits_for
+                                                              : "the daemon's answer";
+    return handle_fail(&h->error, LANEKEEPER_DEADLINE_EXCEEDED, "%s: not within %u ms; waiting for %s",
+                       what, h->timeout_ms, reason);
+}
+
+enum lanekeeper_code handle_wait(struct lanekeeper *h, struct call *call)
+{
+    for (;;) {
+        handle_advance(h);
+        if (call->state == CALL_DONE) {
+            if (call->failure.code != LANEKEEPER_OK)
+                h->error = call->failure;
+            return call->failure.code;
+        }
+        if (h->standing == STANDING_REFUSED) {
+            h->error = h->refusal;
+            return h->refusal.code;
+        }
+        if (link_now_ms() >= h->until_ms)
+            return time_is_up(h, call);
+        link_wait(h->link, h->connection, next_attention(h, h->until_ms));
+    }
+}
+
+enum lanekeeper_code handle_wait_ready(struct lanekeeper *h)
+{
+    for (;;) {
+        handle_advance(h);
+        if (h->standing == STANDING_READY)
+            return LANEKEEPER_OK;
+        if (h->standing == STANDING_REFUSED) {
+            h->error = h->refusal;
+            return h->refusal.code;
+        }
+        if (link_now_ms() >= h->until_ms)
+            return time_is_up(h, NULL);
+        link_wait(h->link, h->connection, next_attention(h, h->until_ms));
+    }
+}

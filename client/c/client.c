@@ -1,0 +1,400 @@
+/* The functions of lanekeeper.h, on top of the machine of calls. */
+#include "handle.h"
+#include "proto/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/un.h>
+
+#define TIMEOUT_DEFAULT_MS 60000
+#define TIMEOUT_MAX_MS 86400000
+#define DIGESTS_MAX 10000
+
+_Static_assert(LK_STATE_BYTES <= LANEKEEPER_STATE_MAX, "a state fits its buffer");
+
+const char *lanekeeper_code_name(int code)
+{
+    static const char *const names[] = {
+        "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
+        "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+        "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+    };
+    return code >= 0 && (size_t)code < sizeof names / sizeof *names ? names[code] : "?";
+}
+
+void lanekeeper_options_init(struct lanekeeper_options *options)
+{
+    *options = (struct lanekeeper_options){.world = 1, .lookahead = 2, .timeout_ms = TIMEOUT_DEFAULT_MS};
+}
+
+/* ---- connecting ---- */
+
+static enum lanekeeper_code options_check(const struct lanekeeper_options *o, struct lanekeeper_error *e)
+{
+    struct sockaddr_un at;
+
+    if (o->address == NULL ||
+        (strncmp(o->address, "ipc://", 6) != 0 && strncmp(o->address, "tcp://", 6) != 0))
+        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT,
+                           "address \"%s\": expected ipc:///path/of.sock or tcp://host:port",
+                           o->address == NULL ? "" : o->address);
+    if (o->address[0] == 'i' && strlen(o->address + 6) >= sizeof at.sun_path)
+        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "%s: the path has %zu bytes, at most %zu",
+                           o->address, strlen(o->address + 6), sizeof at.sun_path - 1);
+    if (o->world == 0 || o->rank >= o->world)
+        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "rank %u of world %u: expected 0 <= rank < world",
+                           o->rank, o->world);
+    if (o->lookahead > LANEKEEPER_LOOKAHEAD_MAX)
+        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "lookahead %u: expected 0 to %d", o->lookahead,
+                           LANEKEEPER_LOOKAHEAD_MAX);
+    if (o->timeout_ms > TIMEOUT_MAX_MS)
+        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "timeout_ms %u: expected at most %d",
+                           o->timeout_ms, TIMEOUT_MAX_MS);
+    if ((unsigned)o->sharing > LANEKEEPER_SHARED_ALWAYS)
+        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "sharing %d: expected 0 to 2", (int)o->sharing);
+    return LANEKEEPER_OK;
+}
+
+static enum lanekeeper_code state_check(struct lanekeeper_error *e, const void *state, size_t n,
+                                        uint64_t *ret_step, uint8_t ret_digest[16])
+{
+    if (!lk_state_get(state, n, ret_step, ret_digest))
+        return handle_fail(e, LANEKEEPER_DATA_LOSS,
+                           "the state (%zu bytes) is damaged, or not one of lanekeeper_state", n);
+    return LANEKEEPER_OK;
+}
+
+static enum lanekeeper_code handle_set_up(struct lanekeeper *h, const struct lanekeeper_options *o)
+{
+    h->address = strdup(o->address);
+    h->stream = strdup(o->stream == NULL ? "" : o->stream);
+    if (h->address == NULL || h->stream == NULL)
+        return handle_fail(&h->error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
+    h->rank = o->rank;
+    h->world = o->world;
+    h->lookahead = o->lookahead;
+    h->timeout_ms = o->timeout_ms == 0 ? TIMEOUT_DEFAULT_MS : o->timeout_ms;
+    h->sharing = o->sharing;
+    h->next = o->step;
+    h->end = UINT64_MAX;
+    if (getrandom(&h->random, sizeof h->random, GRND_NONBLOCK) < 0)
+        h->random = (uint64_t)link_now_ms(); /* only jitter hangs on it */
+    if (o->state != NULL) {
+        enum lanekeeper_code code =
+            state_check(&h->error, o->state, o->state_bytes, &h->next, h->info.stream_digest);
+        if (code != LANEKEEPER_OK)
+            return code;
+        h->expects = true;
+        h->expected = "the state";
+    }
+    return LANEKEEPER_OK;
+}
+
+static enum lanekeeper_code handle_open(struct lanekeeper *h, const struct lanekeeper_options *o)
+{
+    enum lanekeeper_code code = options_check(o, &h->error);
+
+    if (code == LANEKEEPER_OK)
+        code = handle_set_up(h, o);
+    if (code != LANEKEEPER_OK)
+        return code;
+    handle_begin(h);
+    int rv = link_open(h->address, &h->link);
+    if (rv != 0)
+        return handle_fail(&h->error, rv == NNG_ENOMEM ? LANEKEEPER_RESOURCE_EXHAUSTED
+                                                       : LANEKEEPER_INVALID_ARGUMENT,
+                           "%s: %s", h->address, nng_strerror(rv));
+    return handle_wait_ready(h);
+}
+
+enum lanekeeper_code lanekeeper_connect(const struct lanekeeper_options *options,
+                                        struct lanekeeper **ret_handle, struct lanekeeper_error *error)
+{
+    struct lanekeeper *h = calloc(1, sizeof *h);
+    struct lanekeeper_error unused;
+
+    if (h == NULL)
+        return handle_fail(error == NULL ? &unused : error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
+    enum lanekeeper_code code = handle_open(h, options);
+    if (code == LANEKEEPER_OK) {
+        *ret_handle = h;
+    } else {
+        if (error != NULL)
+            *error = h->error;
+        lanekeeper_close(h);
+    }
+    return code;
+}
+
+static void window_clear(struct lanekeeper *h)
+{
+    for (int i = 0; i < WINDOW; i++)
+        call_end(&h->window[i]);
+}
+
+void lanekeeper_close(struct lanekeeper *handle)
+{
+    if (handle == NULL)
+        return;
+    window_clear(handle);
+    call_end(&handle->single);
+    call_end(&handle->hello);
+    if (handle->link != NULL)
+        handle_advance(handle); /* what has arrived may hold leases */
+    link_close(handle->link);
+    memory_drop(handle->memory);
+    for (uint32_t i = 0; handle->dataset != NULL && i < handle->info.datasets; i++)
+        free(handle->dataset[i]);
+    free(handle->dataset);
+    free(handle->address);
+    free(handle->stream);
+    free(handle);
+}
+
+const char *lanekeeper_error_text(const struct lanekeeper *handle)
+{
+    return handle->error.text;
+}
+
+enum lanekeeper_code lanekeeper_info(struct lanekeeper *handle, struct lanekeeper_info *ret_info)
+{
+    handle_begin(handle);
+    handle_advance(handle);
+    *ret_info = handle->info;
+    ret_info->shared = handle->memory != NULL;
+    ret_info->connections = handle->connections;
+    return LANEKEEPER_OK;
+}
+
+const char *lanekeeper_dataset(const struct lanekeeper *handle, uint32_t i)
+{
+    return i < handle->info.datasets ? handle->dataset[i] : NULL;
+}
+
+/* ---- batches ---- */
+
+static struct call *window_at(struct lanekeeper *h, uint64_t step)
+{
+    return &h->window[step % WINDOW];
+}
+
+/* Asks for the next step, and for as many after it as look-ahead says. */
+static void window_fill(struct lanekeeper *h)
+{
+    for (uint64_t i = 0; i <= h->lookahead; i++) {
+        uint64_t step = h->next + i;
+        if (step < h->next || (i > 0 && step >= h->end))
+            break;
+        if (window_at(h, step)->state == CALL_FREE)
+            call_begin(window_at(h, step), LK_METHOD_GET_BATCH, step, NULL);
+    }
+}
+
+/* Moves the batch out of a DONE call, which becomes free. */
+static void batch_move(struct call *call, struct lanekeeper_batch *ret_batch)
+{
+    *ret_batch = call->batch;
+    call->batch = (struct lanekeeper_batch){0};
+    call_end(call);
+}
+
+enum lanekeeper_code lanekeeper_next(struct lanekeeper *handle, struct lanekeeper_batch *ret_batch)
+{
+    *ret_batch = (struct lanekeeper_batch){0};
+    handle_begin(handle);
+    window_fill(handle);
+    struct call *call = window_at(handle, handle->next);
+    enum lanekeeper_code code = handle_wait(handle, call);
+    if (code == LANEKEEPER_OK) {
+        batch_move(call, ret_batch);
+        handle->next++;
+        window_fill(handle);
+        handle_advance(handle); /* sends at once: the daemon works while the trainer computes */
+    } else if (call->state == CALL_DONE) {
+        call_end(call); /* asked again the next time */
+    }
+    return code;
+}
+
+/* Runs a call that is not part of the look-ahead. On success the call holds the answer until ended. */
+static enum lanekeeper_code single_run(struct lanekeeper *h, enum lk_method method, uint64_t step,
+                                       const ProtobufCMessage *request)
+{
+    handle_begin(h);
+    call_begin(&h->single, method, step, request);
+    enum lanekeeper_code code = handle_wait(h, &h->single);
+    if (code != LANEKEEPER_OK)
+        call_end(&h->single); /* the request is the caller's: nothing may be sent later */
+    return code;
+}
+
+enum lanekeeper_code lanekeeper_get(struct lanekeeper *handle, uint64_t step,
+                                    struct lanekeeper_batch *ret_batch)
+{
+    *ret_batch = (struct lanekeeper_batch){0};
+    enum lanekeeper_code code = single_run(handle, LK_METHOD_GET_BATCH, step, NULL);
+    if (code == LANEKEEPER_OK)
+        batch_move(&handle->single, ret_batch);
+    return code;
+}
+
+/* ---- state ---- */
+
+enum lanekeeper_code lanekeeper_state(struct lanekeeper *handle, uint64_t step,
+                                      uint8_t ret_state[LANEKEEPER_STATE_MAX], size_t *ret_bytes)
+{
+    lk_state_put(step == LANEKEEPER_CONSUMED ? handle->next : step, handle->info.stream_digest, ret_state);
+    *ret_bytes = LK_STATE_BYTES;
+    return LANEKEEPER_OK;
+}
+
+enum lanekeeper_code lanekeeper_seek(struct lanekeeper *handle, uint64_t step)
+{
+    window_clear(handle);
+    handle->next = step;
+    return LANEKEEPER_OK;
+}
+
+enum lanekeeper_code lanekeeper_resume(struct lanekeeper *handle, const void *state, size_t state_bytes)
+{
+    uint64_t step;
+    uint8_t digest[16];
+    char ours[33], theirs[33];
+    enum lanekeeper_code code = state_check(&handle->error, state, state_bytes, &step, digest);
+
+    if (code != LANEKEEPER_OK)
+        return code;
+    if (memcmp(digest, handle->info.stream_digest, sizeof digest) != 0) {
+        digest_text(handle->info.stream_digest, ours);
+        digest_text(digest, theirs);
+        return handle_fail(&handle->error, LANEKEEPER_FAILED_PRECONDITION,
+                           "the state is of stream digest %s, this handle of stream digest %s", theirs, ours);
+    }
+    return lanekeeper_seek(handle, step);
+}
+
+/* ---- the other calls ---- */
+
+/* The answer of the call that has just run, unpacked; the call ends. NULL: DATA_LOSS is set. */
+static void *single_take(struct lanekeeper *h, const ProtobufCMessageDescriptor *type)
+{
+    struct lk_envelope e;
+    void *reply = NULL;
+    enum lk_method method = h->single.method;
+
+    if (lk_envelope_get(nng_msg_body(h->single.reply), nng_msg_len(h->single.reply), &e))
+        reply = protobuf_c_message_unpack(type, NULL, e.header_bytes, e.header);
+    if (reply == NULL)
+        (void)handle_fail(&h->error, LANEKEEPER_DATA_LOSS, "malformed reply to %s",
+                          lk_method_name((uint16_t)method));
+    call_end(&h->single);
+    return reply;
+}
+
+enum lanekeeper_code lanekeeper_digest(struct lanekeeper *handle, uint64_t from, uint64_t to,
+                                       uint8_t *ret_digests)
+{
+    Lk__DigestRequest request = LK__DIGEST_REQUEST__INIT;
+
+    if (from > to || to - from > DIGESTS_MAX)
+        return handle_fail(&handle->error, LANEKEEPER_INVALID_ARGUMENT,
+                           "steps %llu to %llu: expected a range of at most %d steps",
+                           (unsigned long long)from, (unsigned long long)to, DIGESTS_MAX);
+    request.stream = handle->stream;
+    request.from = from;
+    request.to = to;
+    enum lanekeeper_code code = single_run(handle, LK_METHOD_DIGEST, from, &request.base);
+    if (code != LANEKEEPER_OK)
+        return code;
+    Lk__DigestReply *reply = single_take(handle, &lk__digest_reply__descriptor);
+    if (reply == NULL)
+        return handle->error.code;
+    bool ok = reply->n_steps == to - from;
+    for (size_t i = 0; ok && i < reply->n_steps; i++)
+        ok = reply->steps[i].len == 16;
+    for (size_t i = 0; ok && i < reply->n_steps; i++)
+        memcpy(ret_digests + 16 * i, reply->steps[i].data, 16);
+    if (!ok)
+        code = handle_fail(&handle->error, LANEKEEPER_DATA_LOSS,
+                           "malformed reply to Digest: not one of 16 bytes for each step");
+    lk__digest_reply__free_unpacked(reply, NULL);
+    return code;
+}
+
+enum lanekeeper_code lanekeeper_status(struct lanekeeper *handle, char **ret_json)
+{
+    Lk__StatusRequest request = LK__STATUS_REQUEST__INIT;
+
+    request.stream = handle->stream;
+    enum lanekeeper_code code = single_run(handle, LK_METHOD_STATUS, 0, &request.base);
+    if (code != LANEKEEPER_OK)
+        return code;
+    Lk__StatusReply *reply = single_take(handle, &lk__status_reply__descriptor);
+    if (reply == NULL)
+        return handle->error.code;
+    char *json = strdup(reply->json);
+    lk__status_reply__free_unpacked(reply, NULL);
+    if (json == NULL)
+        return handle_fail(&handle->error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
+    *ret_json = json;
+    return LANEKEEPER_OK;
+}
+
+void lanekeeper_free(void *text)
+{
+    free(text);
+}
+
+static struct lanekeeper_trace_part trace_part(const Lk__TracePart *part)
+{
+    return (struct lanekeeper_trace_part){
+        .dataset = part->dataset,
+        .shard = part->shard,
+        .row_in_shard = part->row_in_shard,
+        .row = part->row,
+        .sequence = part->sequence,
+        .at = part->at,
+        .tokens = part->tokens,
+        .epoch = part->epoch,
+        .first = part->first,
+    };
+}
+
+enum lanekeeper_code lanekeeper_trace(struct lanekeeper *handle, uint64_t step, uint32_t first_row,
+                                      uint32_t rows, struct lanekeeper_trace *ret_trace)
+{
+    Lk__TraceRequest request = LK__TRACE_REQUEST__INIT;
+
+    request.stream = handle->stream;
+    request.step = step;
+    request.first_row = first_row;
+    request.rows = rows;
+    enum lanekeeper_code code = single_run(handle, LK_METHOD_TRACE, step, &request.base);
+    if (code != LANEKEEPER_OK)
+        return code;
+    Lk__TraceReply *reply = single_take(handle, &lk__trace_reply__descriptor);
+    if (reply == NULL)
+        return handle->error.code;
+    struct lanekeeper_trace trace = {.n = reply->n_parts, .owner = reply};
+    trace.part = calloc(trace.n + 1, sizeof *trace.part);
+    if (trace.part == NULL) {
+        lk__trace_reply__free_unpacked(reply, NULL);
+        return handle_fail(&handle->error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    for (size_t i = 0; i < trace.n; i++)
+        trace.part[i] = trace_part(reply->parts[i]);
+    *ret_trace = trace;
+    return LANEKEEPER_OK;
+}
+
+void lanekeeper_trace_done(struct lanekeeper_trace *trace)
+{
+    if (trace == NULL)
+        return;
+    if (trace->owner != NULL)
+        lk__trace_reply__free_unpacked(trace->owner, NULL);
+    free(trace->part);
+    *trace = (struct lanekeeper_trace){0};
+}

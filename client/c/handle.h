@@ -1,0 +1,96 @@
+/* The inside of a handle: calls in flight, and the state of the connection. See calls.c. */
+#ifndef LK_CLIENT_HANDLE_H
+#define LK_CLIENT_HANDLE_H
+
+#include "batch.h"
+#include "lanekeeper.h"
+#include "link.h"
+#include "memory.h"
+
+#define WINDOW (LANEKEEPER_LOOKAHEAD_MAX + 1)
+
+enum call_state { CALL_FREE, CALL_UNSENT, CALL_SENT, CALL_DONE };
+
+/* A question to the daemon, sent as often as it takes. */
+struct call {
+    enum call_state state;
+    enum lk_method method;
+    uint64_t step;                   /* GetBatch */
+    const ProtobufCMessage *request; /* the others; borrowed */
+    uint64_t id;                     /* of the last time it was sent */
+    int64_t not_before_ms;           /* UNSENT: after a refusal that passes */
+    int64_t overdue_ms;              /* SENT: by then even a daemon that has nothing answers */
+    char waits_for[256];             /* what the daemon said last about the delay */
+    struct lanekeeper_error failure; /* DONE: its code, OK or not */
+    struct lanekeeper_batch batch;   /* DONE and OK, GetBatch */
+    nng_msg *reply;                  /* DONE and OK, the others */
+};
+
+enum standing {
+    STANDING_DOWN,     /* no connection */
+    STANDING_GREETING, /* hello is on its way */
+    STANDING_READY,
+    STANDING_REFUSED   /* this daemon cannot serve us: see refusal */
+};
+
+struct lanekeeper {
+    struct link *link;
+    char *address, *stream;
+    uint32_t rank, world, lookahead, timeout_ms;
+    enum lanekeeper_sharing sharing;
+
+    uint64_t connection; /* that calls are sent on */
+    uint64_t connections;
+    enum standing standing;
+    struct lanekeeper_error refusal;
+    struct memory *memory; /* of this connection, or NULL */
+    uint64_t n_memories;   /* joined so far; in the upper bits of call ids */
+    uint64_t n_calls;
+    uint64_t malformed; /* answers that could not be read, on this connection */
+
+    bool expects;         /* a digest is known: of a state, or of the first hello */
+    bool greeted;         /* info is set */
+    const char *expected; /* where the digest is from, for the error text */
+    struct lanekeeper_info info;
+    char **dataset;
+
+    uint64_t next; /* the next step of lanekeeper_next: all before it are consumed */
+    uint64_t end;  /* no step from here on, as far as known */
+    struct call hello;
+    struct call window[WINDOW]; /* look-ahead; step s at s % WINDOW */
+    struct call single;         /* anything else: one at a time */
+
+    int64_t until_ms; /* end of the call that runs */
+    uint64_t random;  /* for jitter */
+    struct lanekeeper_error error;
+};
+
+enum lanekeeper_code handle_fail(struct lanekeeper_error *error, enum lanekeeper_code code,
+                                 const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Sets when the call that begins now must end. */
+void handle_begin(struct lanekeeper *handle);
+
+/* Makes a free call wanted. */
+void call_begin(struct call *call, enum lk_method method, uint64_t step, const ProtobufCMessage *request);
+
+/* Frees what @call holds; an answer that is still to come will be recognised as nobody's. */
+void call_end(struct call *call);
+
+/* Does what can be done without waiting: notes a lost connection, reads answers, sends calls. */
+void handle_advance(struct lanekeeper *handle);
+
+/* Until @call is DONE, or refused, or time is up: its code, with the text in handle->error. */
+enum lanekeeper_code handle_wait(struct lanekeeper *handle, struct call *call);
+
+/* Until hello is answered on some connection. */
+enum lanekeeper_code handle_wait_ready(struct lanekeeper *handle);
+
+/* hello.c: sends hello; takes its answer, and sets the standing. */
+void hello_send(struct lanekeeper *handle);
+void hello_take(struct lanekeeper *handle, const Lk__HelloReply *reply);
+void hello_join(struct lanekeeper *handle, const char *path, const char *host);
+
+void digest_text(const uint8_t digest[16], char ret_hex[33]);
+
+#endif

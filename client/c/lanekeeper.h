@@ -1,0 +1,277 @@
+/*
+ * liblanekeeper: the client of lanekeeperd.
+ *
+ * A trainer connects as rank r of W, takes one batch a step, and stores 40 bytes in its checkpoint.
+ *
+ *     struct lanekeeper_options options;
+ *     struct lanekeeper_error error;
+ *     struct lanekeeper *lk;
+ *     struct lanekeeper_batch batch;
+ *
+ *     lanekeeper_options_init(&options);
+ *     options.address = "ipc:///run/lanekeeper.sock";
+ *     options.rank = 0;
+ *     options.world = 8;
+ *     if (lanekeeper_connect(&options, &lk, &error) != LANEKEEPER_OK)
+ *         die(error.text);
+ *     while (lanekeeper_next(lk, &batch) == LANEKEEPER_OK) {
+ *         train(batch.tokens, batch.rows, batch.sequence);
+ *         lanekeeper_release(&batch);
+ *     }
+ *     lanekeeper_close(lk);
+ *
+ * DATA. A step is a global batch of N sequences of T tokens. Rank r of W gets the rows
+ * [first_row, first_row + rows) of it; all ranks' cuts, in rank order, are the whole. Which rows make
+ * a step depends on the stream and the step number alone: never on W, on timing, on restarts, or on
+ * who asked before. Any step may be asked for, in any order, any number of times.
+ *
+ * THREADS. One thread at a time per handle; different handles are independent. A batch may be read
+ * and released by any thread, also after its handle was closed. The library starts threads of its own
+ * (those of nng). A process that has used it may exec, but must not go on using it in a forked child.
+ *
+ * TIME. No call blocks longer than the handle's time-out. While a call waits, the library reconnects
+ * by itself: a daemon that is restarted costs time and nothing else.
+ *
+ * ERRORS. Every function that can fail returns a code with gRPC's name and number; the text for a
+ * person is in lanekeeper_error_text. ret_ parameters are set on success only, save that batches are
+ * always left in a state that lanekeeper_release accepts. Codes that any call may return:
+ *
+ *   INVALID_ARGUMENT     an argument is out of its range (the text says which, and the range)
+ *   NOT_FOUND            the daemon serves no such stream (the text names those that it serves)
+ *   DEADLINE_EXCEEDED    time is up; the text says what was waited for. Calling again goes on waiting
+ *   UNAVAILABLE          no daemon could be reached until time was up
+ *   FAILED_PRECONDITION  the daemon serves another stream than the one this handle (or state) is of;
+ *                        the text names both digests
+ *   OUT_OF_RANGE         the stream ended before this step; the text says how many steps it has
+ *   DATA_LOSS            the daemon found data damaged or changed, or what it sent is malformed
+ *   RESOURCE_EXHAUSTED   out of memory
+ *   UNIMPLEMENTED        the daemon speaks another protocol version, or lacks the method
+ */
+#ifndef LANEKEEPER_H
+#define LANEKEEPER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LK_API __attribute__((visibility("default")))
+
+enum lanekeeper_code {
+    LANEKEEPER_OK = 0,
+    LANEKEEPER_CANCELLED = 1,
+    LANEKEEPER_UNKNOWN = 2,
+    LANEKEEPER_INVALID_ARGUMENT = 3,
+    LANEKEEPER_DEADLINE_EXCEEDED = 4,
+    LANEKEEPER_NOT_FOUND = 5,
+    LANEKEEPER_ALREADY_EXISTS = 6,
+    LANEKEEPER_PERMISSION_DENIED = 7,
+    LANEKEEPER_RESOURCE_EXHAUSTED = 8,
+    LANEKEEPER_FAILED_PRECONDITION = 9,
+    LANEKEEPER_ABORTED = 10,
+    LANEKEEPER_OUT_OF_RANGE = 11,
+    LANEKEEPER_UNIMPLEMENTED = 12,
+    LANEKEEPER_INTERNAL = 13,
+    LANEKEEPER_UNAVAILABLE = 14,
+    LANEKEEPER_DATA_LOSS = 15,
+    LANEKEEPER_UNAUTHENTICATED = 16
+};
+
+/* "OK", "DATA_LOSS", …; "?" for a number that is no code. Static storage. */
+LK_API const char *lanekeeper_code_name(int code);
+
+struct lanekeeper_error {
+    enum lanekeeper_code code;
+    char text[1024]; /* NUL-terminated */
+};
+
+struct lanekeeper; /* a connection: one rank of one stream */
+
+enum lanekeeper_sharing {
+    LANEKEEPER_SHARED_AUTO = 0, /* shared memory if the daemon is on this host, else the wire */
+    LANEKEEPER_SHARED_NEVER = 1,
+    LANEKEEPER_SHARED_ALWAYS = 2 /* UNAVAILABLE if it cannot be had */
+};
+
+#define LANEKEEPER_LOOKAHEAD_MAX 64
+
+/* Strings and state are read by lanekeeper_connect only. */
+struct lanekeeper_options {
+    const char *address; /* "ipc:///path/of.sock" or "tcp://host:port" */
+    const char *stream;  /* NULL or "": the only one that the daemon serves */
+    uint32_t rank;       /* 0 … world-1 */
+    uint32_t world;      /* 1 … sequences of a step */
+    uint64_t step;       /* where lanekeeper_next begins; not used with a state */
+    uint32_t lookahead;  /* 0 … 64 steps asked for beyond the one that is used; costs the daemon a
+                            batch of memory each */
+    uint32_t timeout_ms; /* of every call, 1 … 86,400,000; 0 = 60,000 */
+    enum lanekeeper_sharing sharing;
+    const void *state;   /* of lanekeeper_state, to go on from; NULL: none */
+    size_t state_bytes;
+};
+
+/* Sets the defaults: rank 0 of 1, step 0, look-ahead 2, 60 s, shared memory if possible. */
+LK_API void lanekeeper_options_init(struct lanekeeper_options *options);
+
+/*
+ * Connects, waiting for the daemon to come up if need be, and says hello.
+ *
+ * @error  may be NULL; else set on failure.
+ * On success *ret_handle is for lanekeeper_close. A state of another stream is FAILED_PRECONDITION
+ * naming both digests; one that is damaged is DATA_LOSS.
+ */
+LK_API enum lanekeeper_code lanekeeper_connect(const struct lanekeeper_options *options,
+                                               struct lanekeeper **ret_handle,
+                                               struct lanekeeper_error *error);
+
+/* Frees the handle; NULL is fine. Batches that were not released stay valid until they are. */
+LK_API void lanekeeper_close(struct lanekeeper *handle);
+
+/* What the last failed call on @handle says. Never NULL; valid until the next call on it. */
+LK_API const char *lanekeeper_error_text(const struct lanekeeper *handle);
+
+struct lanekeeper_info {
+    uint8_t stream_digest[16]; /* identifies what every step is */
+    uint8_t order_digest[16];  /* the same without the batch sizes */
+    uint32_t sequence;         /* T, tokens of a sequence */
+    uint32_t lanes;
+    uint32_t vocab;            /* every token id is below it */
+    uint32_t pad_id;           /* what fills the rest of a row */
+    uint32_t datasets;
+    uint32_t shared;           /* not 0: batches come through shared memory at present */
+    uint64_t connections;      /* made so far: 1 + reconnects */
+};
+LK_API enum lanekeeper_code lanekeeper_info(struct lanekeeper *handle, struct lanekeeper_info *ret_info);
+
+/* Name of dataset number @i as parts name it; NULL if there is none. Valid as long as the handle. */
+LK_API const char *lanekeeper_dataset(const struct lanekeeper *handle, uint32_t i);
+
+/* A row of a batch: one sequence. Its pieces are part[first_part … first_part + n_parts). */
+struct lanekeeper_row {
+    uint64_t digest_lo, digest_hi; /* of the row's tokens and bounds */
+    uint32_t first_part;
+    uint32_t n_parts;              /* 0: all of it is padding */
+    uint32_t used;                 /* tokens that are data; the rest of the row is padding */
+    uint32_t reserved;
+};
+
+/* A piece of a document, in token order: its tokens lie one after another from the row's start. */
+struct lanekeeper_part {
+    uint64_t row;     /* row of the dataset that the document is */
+    uint32_t dataset; /* lanekeeper_dataset names it */
+    uint32_t epoch;   /* pass over the dataset, from 0 */
+    uint32_t first;   /* token of the document where the piece begins; 0: a document begins here */
+    uint32_t tokens;
+};
+
+/*
+ * A batch. All pointers are read-only, and valid until lanekeeper_release, whatever happens to the
+ * daemon or the handle meanwhile. Do not copy the struct and release both.
+ */
+struct lanekeeper_batch {
+    uint64_t step;
+    uint32_t first_row;   /* number in the global batch of row 0 */
+    uint32_t rows;        /* of this rank */
+    uint32_t global_rows; /* N of this step */
+    uint32_t sequence;    /* T */
+    const uint32_t *tokens;             /* [rows][sequence], row-major, host byte order */
+    const struct lanekeeper_row *row;   /* [rows] */
+    const struct lanekeeper_part *part; /* [n_parts], indexed by row[].first_part */
+    uint64_t n_parts;
+    uint8_t digest[16];   /* of this cut; all ranks' digests add up (mod 2^128) to the step's */
+    uint32_t shared;      /* not 0: in memory that the daemon shares, so hold it no longer than needed */
+    void *owner;          /* of the library */
+};
+
+/*
+ * The batch of the next step; the steps after it are asked for ahead of time.
+ *
+ * A batch counts as consumed once this returns it. After a failure the same step is next.
+ */
+LK_API enum lanekeeper_code lanekeeper_next(struct lanekeeper *handle, struct lanekeeper_batch *ret_batch);
+
+/* The batch of any step, without moving what lanekeeper_next and lanekeeper_state count. */
+LK_API enum lanekeeper_code lanekeeper_get(struct lanekeeper *handle, uint64_t step,
+                                           struct lanekeeper_batch *ret_batch);
+
+/* Gives the batch back. NULL, a zeroed batch, and a second time are fine. Any thread. */
+LK_API void lanekeeper_release(struct lanekeeper_batch *batch);
+
+enum lanekeeper_dtype { /* of a token */
+    LANEKEEPER_U16 = 2,
+    LANEKEEPER_U32 = 4,
+    LANEKEEPER_I64 = 8
+};
+
+/*
+ * Copies the tokens, [rows][sequence], as @dtype into @out.
+ *
+ * @out_bytes  must be exactly rows × sequence × size of the type: INVALID_ARGUMENT otherwise.
+ * A token that does not fit a u16 is OUT_OF_RANGE, and @out is then undefined.
+ */
+LK_API enum lanekeeper_code lanekeeper_copy_tokens(const struct lanekeeper_batch *batch,
+                                                   enum lanekeeper_dtype dtype, void *out,
+                                                   size_t out_bytes);
+
+#define LANEKEEPER_STATE_MAX 64
+#define LANEKEEPER_CONSUMED UINT64_MAX
+
+/*
+ * What to store in a checkpoint: a step number and the stream's digest, the same on every rank.
+ *
+ * @step  the next step that the trainer will need, or LANEKEEPER_CONSUMED for the one after the last
+ *        that lanekeeper_next returned. What was only fetched ahead never counts.
+ * Never talks to the daemon.
+ */
+LK_API enum lanekeeper_code lanekeeper_state(struct lanekeeper *handle, uint64_t step,
+                                             uint8_t ret_state[LANEKEEPER_STATE_MAX], size_t *ret_bytes);
+
+/* Makes lanekeeper_next go on from a state. Another stream's is FAILED_PRECONDITION naming both
+ * digests, a damaged one DATA_LOSS; the handle is then unchanged. */
+LK_API enum lanekeeper_code lanekeeper_resume(struct lanekeeper *handle, const void *state,
+                                              size_t state_bytes);
+
+/* Makes lanekeeper_next go on at @step. */
+LK_API enum lanekeeper_code lanekeeper_seek(struct lanekeeper *handle, uint64_t step);
+
+/* Digests of whole steps [from, to): @ret_digests holds (to - from) × 16 bytes; at most 10,000. */
+LK_API enum lanekeeper_code lanekeeper_digest(struct lanekeeper *handle, uint64_t from, uint64_t to,
+                                              uint8_t *ret_digests);
+
+/* The daemon's status as JSON; for lanekeeper_free. */
+LK_API enum lanekeeper_code lanekeeper_status(struct lanekeeper *handle, char **ret_json);
+
+/* Where a piece of a step came from. Strings belong to the trace. */
+struct lanekeeper_trace_part {
+    const char *dataset;
+    const char *shard;
+    uint64_t row_in_shard;
+    uint64_t row;      /* in the dataset */
+    uint32_t sequence; /* row of the global batch */
+    uint32_t at;       /* first token in it */
+    uint32_t tokens;
+    uint32_t epoch;
+    uint32_t first;    /* token of the document where the piece begins */
+};
+struct lanekeeper_trace {
+    size_t n;
+    struct lanekeeper_trace_part *part;
+    void *owner;
+};
+
+/* The pieces of rows [first_row, first_row + rows) of the global batch of @step; rows 0: to the end.
+ * For lanekeeper_trace_done. */
+LK_API enum lanekeeper_code lanekeeper_trace(struct lanekeeper *handle, uint64_t step,
+                                             uint32_t first_row, uint32_t rows,
+                                             struct lanekeeper_trace *ret_trace);
+LK_API void lanekeeper_trace_done(struct lanekeeper_trace *trace); /* twice is fine */
+
+LK_API void lanekeeper_free(void *text); /* what lanekeeper_status returned; NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * The connection to the daemon: raw REQ over nng, with one receiver.
+ *
+ * nng dials, and dials again with growing, jittered pauses. Its callbacks only note what happened
+ * (connection up or down, a message) and wake the handle's thread, which does all the rest. Raw REQ,
+ * because every answer then arrives here, also one that nobody waits for any more: it may carry a
+ * lease that must be given back.
+ */
+#ifndef LK_CLIENT_LINK_H
+#define LK_CLIENT_LINK_H
+
+#include "proto/envelope.h"
+
+#include <nng/nng.h>
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct link;
+
+/* An nng error number, 0 for success. Does not wait for the connection. */
+int link_open(const char *address, struct link **ret_link);
+void link_close(struct link *link); /* NULL is fine */
+
+/* Number of the connection that is up; 0: none. Never the same number twice. */
+uint64_t link_connection(struct link *link);
+
+/* The oldest message that has arrived; NULL: none. The caller frees it. */
+nng_msg *link_take(struct link *link);
+
+/* Returns once there is a message, or the connection is another than @connection, or it is @until_ms
+ * on CLOCK_MONOTONIC. */
+void link_wait(struct link *link, uint64_t connection, int64_t until_ms);
+
+/* Sends a request; false: not accepted, as if it were lost with the connection. */
+bool link_send(struct link *link, const struct lk_envelope *envelope, const ProtobufCMessage *header);
+
+void link_break(struct link *link); /* gives up the connection that is up, so that another is made */
+
+int64_t link_now_ms(void); /* CLOCK_MONOTONIC */
+
+#endif
