@@ -108,8 +108,10 @@ static void check_row(struct fix *f, uint32_t i, const struct pool_row *row)
     ck_assert_uint_eq(row->drop, 0);
     ck_assert_uint_eq(row->text_bytes, n);
     ck_assert_uint_eq(row->tokens, n + 1);
-    for (size_t k = 0; k < n; k++)
-        ck_assert_uint_eq(row->ids[k], (uint8_t)text[k]);
+    size_t same = 0; /* one assertion a row: each writes to a pipe */
+    while (same < n && row->ids[same] == (uint8_t)text[same])
+        same++;
+    ck_assert_uint_eq(same, n);
     ck_assert_uint_eq(row->ids[n], 256);
     free(text);
 }
