@@ -1,0 +1,250 @@
+#include "base/bytes.h"
+#include "base/digest.h"
+#include "store/file.h"
+#include "tests/lib/check_main.h"
+#include "worker/task.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Three rows in one shard: good, malformed, good. */
+static const char *const rows[] = {"{\"text\": \"hello\"}", "{\"text\": \"hel", "{\"text\": \"yes\"}"};
+
+struct fix {
+    char dir[64];
+    char *path;
+    struct streams *streams;
+    struct lk_shard_cache *cache;
+    struct task_result result;
+    uint8_t payload[3 * TASK_ROW_BYTES];
+    uint64_t data_bytes;
+};
+
+static Lk__WorkerHelloReply *hello_make(const char *root, bool drop_bad, uint64_t result_max)
+{
+    Lk__WorkerHelloReply hello = LK__WORKER_HELLO_REPLY__INIT;
+    Lk__WorkerStream stream = LK__WORKER_STREAM__INIT, *streams[] = {&stream};
+    Lk__WorkerDataset dataset = LK__WORKER_DATASET__INIT, *datasets[] = {&dataset};
+    struct lk_tokenizer_files files = {.kind = LK_TOKENIZER_BYTES};
+    struct lk_tokenizer *tokenizer;
+    struct lk_err err;
+    uint8_t digest[16];
+    ck_assert_int_eq(lk_tokenizer_new(&files, &tokenizer, &err), LK_OK);
+    lk_digest_put(lk_tokenizer_digest(tokenizer), digest);
+    lk_tokenizer_free(tokenizer);
+    dataset.name = (char *)"docs";
+    dataset.root = (char *)root;
+    dataset.text = (char *)"text";
+    stream.name = (char *)"s";
+    stream.tokenizer_kind = LK_TOKENIZER_BYTES;
+    stream.tokenizer_digest = (ProtobufCBinaryData){.len = 16, .data = digest};
+    stream.has_append = true;
+    stream.append = 256;
+    stream.drop_bad = drop_bad;
+    stream.n_datasets = 1;
+    stream.datasets = datasets;
+    hello.n_streams = 1;
+    hello.streams = streams;
+    hello.result_max = result_max;
+    uint8_t packed[1024];
+    ck_assert_uint_le(lk__worker_hello_reply__get_packed_size(&hello), sizeof packed);
+    size_t n = lk__worker_hello_reply__pack(&hello, packed);
+    return lk__worker_hello_reply__unpack(NULL, n, packed);
+}
+
+static void fix_init(struct fix *f, bool drop_bad, uint64_t result_max)
+{
+    struct lk_err err = {.text = ""};
+    *f = (struct fix){.dir = "/tmp/lk-test-XXXXXX"};
+    ck_assert_ptr_nonnull(mkdtemp(f->dir));
+    f->path = lk_format("%s/a.jsonl", f->dir);
+    FILE *file = fopen(f->path, "we");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < 3; i++) {
+        uint8_t *p = f->payload + i * TASK_ROW_BYTES;
+        uint32_t n = (uint32_t)strlen(rows[i]);
+        lk_put_u64(p, (uint64_t)i);
+        lk_put_u64(p + 8, f->data_bytes);
+        lk_put_u32(p + 16, n);
+        lk_put_u32(p + 20, lk_hash32(rows[i], n));
+        (void)fprintf(file, "%s\n", rows[i]);
+        f->data_bytes += n + 1;
+    }
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_msg(streams_open(hello_make(f->dir, drop_bad, result_max), &f->streams, &err) == LK_OK,
+                  "%s", err.text);
+    f->cache = lk_shard_cache_new(lk_file_opener(), 4, 1 << 20);
+}
+
+static void fix_done(struct fix *f)
+{
+    task_result_done(&f->result);
+    lk_shard_cache_free(f->cache);
+    streams_close(f->streams);
+    (void)unlink(f->path);
+    ck_assert_int_eq(rmdir(f->dir), 0);
+    free(f->path);
+}
+
+/* Rows [first, first + n) of the shard. */
+static void run(struct fix *f, uint32_t first, uint32_t n)
+{
+    Lk__WorkerTaskReply task = LK__WORKER_TASK_REPLY__INIT;
+    task.task = 77;
+    task.shard = (char *)"a.jsonl";
+    task.data_bytes = f->data_bytes;
+    task_run(f->streams, f->cache, &task, f->payload + first * TASK_ROW_BYTES,
+             (size_t)n * TASK_ROW_BYTES, &f->result);
+    ck_assert_uint_eq(f->result.task, 77);
+}
+
+START_TEST(a_row_becomes_its_tokens)
+{
+    struct fix f;
+    fix_init(&f, false, 1 << 20);
+    for (int again = 0; again < 3; again++) {
+        run(&f, 2, 1);
+        ck_assert_msg(f.result.err.code == LK_OK, "%s", f.result.err.text);
+        ck_assert_uint_eq(f.result.n_rows, 1);
+        ck_assert_uint_eq(f.result.row[0].tokens, 4);
+        ck_assert_uint_eq(f.result.row[0].text_bytes, 3);
+        ck_assert_uint_eq(f.result.tokens.n, 4);
+        const uint32_t ids[] = {'y', 'e', 's', 256};
+        ck_assert_int_eq(memcmp(f.result.tokens.ids, ids, sizeof ids), 0);
+        ck_assert_uint_eq(f.result.data_bytes, strlen(rows[2]));
+    }
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(a_bad_row_fails_the_task_named_by_dataset_shard_row_and_byte)
+{
+    struct fix f;
+    fix_init(&f, false, 1 << 20);
+    run(&f, 0, 3);
+    ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
+    const char *text = f.result.err.text;
+    char byte[32];
+    (void)snprintf(byte, sizeof byte, "byte %zu", strlen(rows[0]) + 1);
+    ck_assert_msg(strstr(text, "docs") && strstr(text, "a.jsonl") && strstr(text, "row 1") &&
+                      strstr(text, byte), "%s", text);
+    ck_assert_uint_eq(f.result.bad_row, 1);
+    ck_assert_uint_eq(f.result.n_rows, 0);
+    ck_assert_uint_eq(f.result.tokens.n, 0);
+    run(&f, 0, 1); /* nothing of the failure is left */
+    ck_assert_int_eq(f.result.err.code, LK_OK);
+    ck_assert_uint_eq(f.result.tokens.n, 6);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(a_bad_row_is_dropped_with_its_reason_when_told_so)
+{
+    struct fix f;
+    fix_init(&f, true, 1 << 20);
+    run(&f, 0, 3);
+    ck_assert_msg(f.result.err.code == LK_OK, "%s", f.result.err.text);
+    ck_assert_uint_eq(f.result.n_rows, 3);
+    ck_assert_uint_eq(f.result.row[1].drop, LK_DROP_MALFORMED);
+    ck_assert_uint_eq(f.result.row[1].tokens, 0);
+    ck_assert_str_ne(f.result.row[1].detail, "");
+    ck_assert_str_eq(f.result.row[0].detail, "");
+    ck_assert_uint_eq(f.result.tokens.n, 6 + 4);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(a_result_that_would_be_too_large_is_refused)
+{
+    struct fix f;
+    fix_init(&f, true, 4 * 8);
+    run(&f, 0, 3);
+    ck_assert_int_eq(f.result.err.code, LK_OUT_OF_RANGE);
+    ck_assert_ptr_nonnull(strstr(f.result.err.text, "row 2"));
+    run(&f, 0, 1);
+    ck_assert_int_eq(f.result.err.code, LK_OK);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(changed_data_is_data_loss_and_a_missing_shard_not_found)
+{
+    struct fix f;
+    fix_init(&f, true, 1 << 20);
+    f.payload[20] ^= 1; /* the hash that the index has */
+    run(&f, 0, 1);
+    ck_assert_int_eq(f.result.err.code, LK_DATA_LOSS);
+    ck_assert_ptr_nonnull(strstr(f.result.err.text, "a.jsonl"));
+    lk_shard_cache_free(f.cache);
+    f.cache = lk_shard_cache_new(lk_file_opener(), 4, 1 << 20);
+    ck_assert_int_eq(unlink(f.path), 0);
+    run(&f, 2, 1);
+    ck_assert_int_eq(f.result.err.code, LK_NOT_FOUND);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(a_malformed_task_is_refused)
+{
+    struct fix f;
+    fix_init(&f, true, 1 << 20);
+    Lk__WorkerTaskReply task = LK__WORKER_TASK_REPLY__INIT;
+    task.shard = (char *)"a.jsonl";
+    task.data_bytes = f.data_bytes;
+    task_run(f.streams, f.cache, &task, f.payload, TASK_ROW_BYTES - 1, &f.result);
+    ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
+    task_run(f.streams, f.cache, &task, f.payload, 0, &f.result);
+    ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
+    task.codec = 99;
+    task_run(f.streams, f.cache, &task, f.payload, TASK_ROW_BYTES, &f.result);
+    ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
+    task.codec = 0;
+    task.dataset = 1;
+    task_run(f.streams, f.cache, &task, f.payload, TASK_ROW_BYTES, &f.result);
+    ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
+    task.dataset = 0;
+    task.stream = UINT32_MAX;
+    task_run(f.streams, f.cache, &task, f.payload, TASK_ROW_BYTES, &f.result);
+    ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(another_tokenizer_than_the_daemons_is_refused_with_both_digests)
+{
+    struct fix f;
+    fix_init(&f, true, 1 << 20);
+    struct streams *streams;
+    struct lk_err err = {.text = ""};
+    Lk__WorkerHelloReply *hello = hello_make(f.dir, true, 1 << 20);
+    char want[LK_DIGEST_HEX];
+    hello->streams[0]->tokenizer_digest.data[3] ^= 1;
+    lk_digest_hex(lk_digest_get(hello->streams[0]->tokenizer_digest.data), want);
+    ck_assert_int_eq(streams_open(hello, &streams, &err), LK_FAILED_PRECONDITION);
+    ck_assert_msg(strstr(err.text, want) != NULL && strstr(err.text, "stream s"), "%s", err.text);
+    hello = hello_make(f.dir, true, 1 << 20);
+    hello->streams[0]->tokenizer_kind = LK_TOKENIZER_HF;
+    /* protobuf-c: an empty string is static, so there is nothing to free */
+    hello->streams[0]->tokenizer_path = lk_strdup("/nowhere/tokenizer.json");
+    ck_assert_int_eq(streams_open(hello, &streams, &err), LK_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.text, "/nowhere/tokenizer.json"));
+    fix_done(&f);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("worker/task");
+    TCase *t = tcase_create("task");
+    tcase_add_test(t, a_row_becomes_its_tokens);
+    tcase_add_test(t, a_bad_row_fails_the_task_named_by_dataset_shard_row_and_byte);
+    tcase_add_test(t, a_bad_row_is_dropped_with_its_reason_when_told_so);
+    tcase_add_test(t, a_result_that_would_be_too_large_is_refused);
+    tcase_add_test(t, changed_data_is_data_loss_and_a_missing_shard_not_found);
+    tcase_add_test(t, a_malformed_task_is_refused);
+    tcase_add_test(t, another_tokenizer_than_the_daemons_is_refused_with_both_digests);
+    suite_add_tcase(s, t);
+    return s;
+}
