@@ -8,15 +8,19 @@ CC ?= cc
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+VERSION := 0.1.0
 BUILD   ?= build
 PREFIX  ?= /usr/local
 WERROR  ?= -Werror
 SAN     ?=
 
+all:
+.PHONY: all
+
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wwrite-strings -Wformat=2 -Wimplicit-fallthrough $(WERROR)
 OPT  ?= -O2
 CFLAGS   ?= $(OPT) -g -fno-omit-frame-pointer -ffp-contract=off
-CPPFLAGS += -D_GNU_SOURCE -Iserver -I. -I$(BUILD)
+CPPFLAGS += -D_GNU_SOURCE -DLK_VERSION='"$(VERSION)"' -Iserver -I. -I$(BUILD)
 ALL_CFLAGS = -std=gnu17 $(WARN) $(CFLAGS) $(SAN) -fPIC -pthread -MMD -MP
 LDFLAGS += $(SAN) -pthread
 LDLIBS  := -lnng -lprotobuf-c -lzstd -lxxhash -lyaml -lpcre2-8 -lz
@@ -58,6 +62,63 @@ $(BUILD)/%.o: %.c
 	@echo "  CC  $<"
 	@$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
+
+# Programs ----------------------------------------------------------------------------------------
+
+DAEMON_LIBS := $(foreach l,host rpc config core seq format store op base,$(call lib_of,$(l))) $(PROTO_LIB)
+PROGRAMS    := $(BUILD)/lanekeeperd $(BUILD)/lanekeeper $(BUILD)/lanekeeper-worker
+LIBRARIES   := $(BUILD)/liblanekeeper.a $(BUILD)/liblanekeeper.so
+
+all: $(PROGRAMS) $(LIBRARIES)
+
+# Whatever includes a generated header waits for it.
+$(call objs_of,host) $(call objs_of,rpc) $(call objs_of,worker): | $(PROTO_C)
+
+$(BUILD)/lanekeeperd: $(BUILD)/server/main.o $(DAEMON_LIBS)
+	@echo "  LD  $@"
+	@$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(DAEMON_LIBS) -Wl,--end-group $(LDLIBS)
+
+# The client library: one archive and one shared object that exports lanekeeper_* alone.
+CLIENT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard client/c/*.c)))
+CLIENT_PROTO := $(BUILD)/proto/envelope.o $(BUILD)/proto/state.o $(BUILD)/proto/lanekeeper.pb-c.o
+CLIENT_LIBS := -lnng -lprotobuf-c -lxxhash
+$(CLIENT_OBJ): CPPFLAGS += -fvisibility=hidden
+$(CLIENT_OBJ): | $(PROTO_C)
+
+$(BUILD)/liblanekeeper.a: $(CLIENT_OBJ) $(CLIENT_PROTO)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+
+$(BUILD)/liblanekeeper.so: $(CLIENT_OBJ) $(CLIENT_PROTO)
+	@echo "  LD  $@"
+	@$(CC) $(LDFLAGS) -shared -Wl,-soname,liblanekeeper.so.0 -Wl,--exclude-libs,ALL -o $@ $^ $(CLIENT_LIBS)
+
+# The command line tool: the client library, and server layers for what needs no daemon.
+CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard client/cli/*.c)))
+$(CLI_OBJ): | $(PROTO_C)
+$(BUILD)/lanekeeper: $(CLI_OBJ) $(BUILD)/liblanekeeper.a $(DAEMON_LIBS)
+	@echo "  LD  $@"
+	@$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(BUILD)/liblanekeeper.a -Wl,--start-group $(DAEMON_LIBS) -Wl,--end-group $(LDLIBS)
+
+# The worker: the binary that is installed, and one with faults that tests can switch on.
+WORKER_LIBS  := $(foreach l,worker format store op proto base,$(call lib_of,$(l)))
+WORKER_FAULT := $(patsubst server/worker/%.c,$(BUILD)/tests/worker-faults/%.o,$(call src_of,worker))
+$(WORKER_FAULT): | $(PROTO_C)
+
+$(BUILD)/lanekeeper-worker: $(BUILD)/server/worker/main.o $(WORKER_LIBS)
+	@echo "  LD  $@"
+	@$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(WORKER_LIBS) -Wl,--end-group $(LDLIBS)
+
+$(BUILD)/tests/worker-faults/%.o: server/worker/%.c
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DLK_TEST_FAULTS -c -o $@ $<
+
+$(BUILD)/tests/lanekeeper-worker-faults: $(WORKER_FAULT) $(filter-out %/worker.a,$(WORKER_LIBS))
+	@echo "  LD  $@"
+	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDLIBS)
+
+# Tests -------------------------------------------------------------------------------------------
+
 # Unit tests mirror server/: tests/unit/<layer>/test_<thing>.c is one Check program, linked with its
 # layer and those below it, so that a broken layer breaks no test beneath it.
 deps_base   := base
@@ -80,23 +141,6 @@ $(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(BUILD)/test
 endef
 CHECK_LIBS = $(shell pkg-config --libs check)
 $(foreach l,$(LAYERS),$(eval $(call unit,$(l))))
-
-# The worker: the binary that is installed, and one with faults that tests can switch on.
-WORKER_LIBS  := $(foreach l,worker format store op proto base,$(call lib_of,$(l)))
-WORKER_FAULT := $(patsubst server/worker/%.c,$(BUILD)/tests/worker-faults/%.o,$(call src_of,worker))
-$(call objs_of,worker) $(call objs_of,host) $(WORKER_FAULT): | $(PROTO_C)
-
-$(BUILD)/lanekeeper-worker: $(BUILD)/server/worker/main.o $(WORKER_LIBS)
-	@echo "  LD  $@"
-	@$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(WORKER_LIBS) -Wl,--end-group $(LDLIBS)
-
-$(BUILD)/tests/worker-faults/%.o: server/worker/%.c
-	@mkdir -p $(@D)
-	@$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DLK_TEST_FAULTS -c -o $@ $<
-
-$(BUILD)/tests/lanekeeper-worker-faults: $(WORKER_FAULT) $(filter-out %/worker.a,$(WORKER_LIBS))
-	@echo "  LD  $@"
-	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDLIBS)
 
 # The pool's tests start real workers, and play false ones over the worker's own connection.
 $(BUILD)/tests/unit/host/test_pool $(BUILD)/tests/unit/host/test_pool_remote: $(BUILD)/tests/lib/corpus.o $(call lib_of,worker) \

@@ -24,7 +24,7 @@ static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL}
 #define TERA      (1ull << 40)
 #define DAY       86400000ull
 
-_Static_assert(sizeof(enum lk_measure) == sizeof(unsigned), "choices are stored as unsigned");
+_Static_assert(sizeof(enum lk_mixture_unit) == sizeof(unsigned), "choices are stored as unsigned");
 _Static_assert(sizeof(enum lk_log_level) == sizeof(unsigned), "choices are stored as unsigned");
 
 /* One key a block; sections in the order of the reference. */

@@ -22,7 +22,7 @@
 #define LK_WEIGHT_SUM_MAX (1ull << 32) /* sum of the reduced integer weights of a stream */
 #define LK_RECORD_TOKENS_MAX (1u << 30)
 
-enum lk_measure { /* what the mixture's shares are counted in */
+enum lk_mixture_unit { /* what the mixture's shares are counted in */
     LK_MEASURE_TOKENS,
     LK_MEASURE_BYTES,
     LK_MEASURE_SAMPLES,
@@ -91,7 +91,7 @@ struct lk_recipe {
     struct lk_tokenizer_recipe tokenizer;
     uint32_t n_datasets;
     struct lk_dataset_recipe *dataset;
-    enum lk_measure mixture;
+    enum lk_mixture_unit mixture;
 
     uint32_t block_rows;  /* 1…; 0 = a whole shard is one block */
     bool permute_blocks;

@@ -205,7 +205,7 @@ uint32_t source_take_dropped(struct source *s, struct lk_dropped *ret_rows, uint
 }
 
 /* The cost of a record to its dataset. */
-static uint64_t cost_of(enum lk_measure mixture, const struct lk_row_measure *row)
+static uint64_t cost_of(enum lk_mixture_unit mixture, const struct lk_row_measure *row)
 {
     switch (mixture) {
     case LK_MEASURE_TOKENS:

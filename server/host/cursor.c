@@ -1,0 +1,459 @@
+#include "host/cursor_private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cursor *cursor_new(const struct cursor_context *context, uint64_t step)
+{
+    struct cursor *c = lk_zalloc(1, sizeof *c);
+    c->context = context;
+    c->recipe = context->stream->recipe;
+    c->lane = lk_zalloc(c->recipe->lanes, sizeof *c->lane);
+    c->first_step = c->asked = c->target = step;
+    c->keep = UINT64_MAX;
+    c->capacity = 2 * context->prefetch_steps + 2;
+    c->held = lk_zalloc(c->capacity, sizeof *c->held);
+    return c;
+}
+
+static void held_drop(struct cursor *c, struct held *held)
+{
+    slots_put(c->context->slots, held->slot);
+    free(held->row);
+    held->row = NULL;
+}
+
+void cursor_free(struct cursor *c)
+{
+    if (c == NULL)
+        return;
+    measure_forget(c);
+    for (uint32_t i = 0; i < c->n; i++)
+        held_drop(c, &c->held[(c->head + i) % c->capacity]);
+    for (uint32_t l = 0; l < c->recipe->lanes; l++)
+        lane_free(c->lane[l].lane);
+    free(c->lane);
+    free(c->held);
+    free(c->missing);
+    free(c);
+}
+
+void cursor_fail(struct cursor *c, enum lk_code code, const char *text)
+{
+    if (c->failed)
+        return;
+    c->failed = true;
+    (void)lk_fail(&c->err, code, "%s", text);
+    log_event(c->context->log, LOG_LEVEL_ERROR, "stream", "failed", "stream", c->recipe->name, "code",
+              lk_code_name(code), "reason", text, NULL);
+}
+
+/* The window ---------------------------------------------------------------------------------- */
+
+struct held *cursor_held(const struct cursor *c, uint64_t step)
+{
+    if (step < c->first_step || step - c->first_step >= c->n)
+        return NULL;
+    return &c->held[(c->head + (uint32_t)(step - c->first_step)) % c->capacity];
+}
+
+static uint64_t window_end(const struct cursor *c)
+{
+    return c->first_step + c->n;
+}
+
+/* Drops the oldest step, unless somebody waits for it. */
+static bool window_drop(struct cursor *c)
+{
+    struct held *held = &c->held[c->head];
+    if (c->n == 0 || held->step >= c->keep)
+        return false;
+    held_drop(c, held);
+    c->head = (c->head + 1) % c->capacity;
+    c->n--;
+    c->first_step++;
+    return true;
+}
+
+void cursor_shed(struct cursor *c)
+{
+    while (c->n > 0 && window_drop(c))
+        ;
+}
+
+static struct held *window_grow(struct cursor *c)
+{
+    uint64_t step = window_end(c);
+    if (c->n == c->capacity && !window_drop(c))
+        return NULL;
+    uint32_t size = steps_size(c->recipe, step);
+    uint32_t slot = slots_take(c->context->slots, step, size);
+    if (slot == SLOT_NONE)
+        return NULL;
+    struct held *held = &c->held[(c->head + c->n++) % c->capacity];
+    *held = (struct held){.step = step, .slot = slot, .size = size};
+    held->row = lk_alloc(size * sizeof *held->row);
+    memset(held->row, 0xff, size * sizeof *held->row);
+    return held;
+}
+
+void cursor_keep(struct cursor *c, uint64_t step)
+{
+    c->keep = step;
+}
+
+bool cursor_starved(const struct cursor *c)
+{
+    return window_end(c) < c->target && !c->failed;
+}
+
+/* Lanes --------------------------------------------------------------------------------------- */
+
+/* The first position after @position at which a snapshot is due; UINT64_MAX for never. */
+static uint64_t snapshot_after(const struct cursor *c, uint64_t position)
+{
+    uint64_t every = c->context->snapshot_every;
+    if (every == 0 || c->context->snapshots == NULL)
+        return UINT64_MAX;
+    uint64_t step = (steps_at(c->recipe, position) / every + 1) * every;
+    return step <= LK_STEP_MAX ? steps_start(c->recipe, step) : UINT64_MAX;
+}
+
+/* A lane as near before @position as a snapshot allows; from 0 without one. */
+static struct lk_lane *restore_lane(const struct cursor *c, uint32_t l, uint64_t position)
+{
+    const struct stream *stream = c->context->stream;
+    struct lk_buf state = {0};
+    struct lk_lane *lane = lane_new(&stream->plan, l);
+    uint64_t until = position, at;
+    struct lk_err err;
+
+    while (c->context->snapshots != NULL &&
+           snapshots_read(c->context->snapshots, stream->order, l, 1, until, &at, &state)) {
+        enum lk_code code = lane_load(lane, state.data, state.len, &err);
+        if (code == LK_OK && lane_position(lane) == at) {
+            log_text(c->context->log, LOG_LEVEL_DEBUG, "snapshots", "restored",
+                     "stream %s lane %u at sequence %" PRIu64, c->recipe->name, l, at);
+            break;
+        }
+        log_event(c->context->log, LOG_LEVEL_WARN, "snapshots", "unusable", "reason",
+                  code == LK_OK ? "its state is of another position" : err.text, "instead",
+                  "an older one", NULL);
+        lane_free(lane);
+        lane = lane_new(&stream->plan, l);
+        until = at - 1;
+    }
+    lk_buf_done(&state);
+    return lane;
+}
+
+static void activate(struct cursor *c, uint32_t l)
+{
+    if (c->lane[l].lane != NULL)
+        return;
+    uint64_t start = steps_start(c->recipe, c->first_step);
+    c->lane[l].lane = restore_lane(c, l, start);
+    c->lane[l].next_snapshot = snapshot_after(c, lane_position(c->lane[l].lane));
+    c->active++;
+}
+
+static uint32_t per_lane(const struct cursor *c, const struct held *held)
+{
+    return held->size / c->recipe->lanes;
+}
+
+static void save_lane(struct cursor *c, struct cursor_lane *lane)
+{
+    struct lk_buf state = {0};
+    uint64_t position = lane_position(lane->lane);
+    lane_save(lane->lane, &state);
+    snapshots_write(c->context->snapshots, c->context->stream->order, lane_number(lane->lane),
+                    position, &state);
+    lane->next_snapshot = snapshot_after(c, position);
+}
+
+/* A lane that has ended leaves padding where the recipe wants the last step whole. */
+static void pad_lane(struct cursor *c, uint32_t l)
+{
+    if (!c->lane[l].over || c->recipe->tail != LK_TAIL_PAD)
+        return;
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct held *held = &c->held[(c->head + i) % c->capacity];
+        uint32_t n = per_lane(c, held);
+        for (uint32_t row = l * n; row < (l + 1) * n; row++)
+            if (held->row[row] == ROW_OPEN)
+                assemble_padding(c, held, row);
+    }
+}
+
+/* Hands out sequences of lane @l up to the end of the window; true when anything moved. */
+static bool pump_lane(struct cursor *c, uint32_t l)
+{
+    struct cursor_lane *lane = &c->lane[l];
+    uint64_t limit = steps_start(c->recipe, window_end(c));
+    bool moved = false;
+
+    while (!lane->over && !lane->stuck && lane_position(lane->lane) < limit) {
+        uint64_t position = lane_position(lane->lane);
+        struct lk_item item;
+        enum seq_pull got = lane_next(lane->lane, &item);
+        if (got == SEQ_WANT) {
+            lane->stuck = true;
+        } else if (got == SEQ_END) {
+            lane->over = moved = true;
+            pad_lane(c, l);
+        } else if (got == SEQ_ERROR) {
+            cursor_fail(c, lane_error(lane->lane)->code, lane_error(lane->lane)->text);
+            return true;
+        } else {
+            uint64_t step = steps_at(c->recipe, position);
+            struct held *held = cursor_held(c, step);
+            if (held != NULL)
+                assemble_row(c, held,
+                             l * per_lane(c, held) +
+                                 (uint32_t)(position - steps_start(c->recipe, step)),
+                             &item);
+            if (position + 1 == lane->next_snapshot)
+                save_lane(c, lane);
+            moved = true;
+        }
+    }
+    return moved;
+}
+
+/* Positions are only counted up to here: further than any step that will be asked for soon. */
+static void pump_ahead(struct cursor *c, uint32_t l)
+{
+    if (!c->lane[l].over && lane_position(c->lane[l].lane) < steps_start(c->recipe, c->target))
+        measure_ahead(c, l, steps_start(c->recipe, c->target));
+}
+
+bool cursor_pump(struct cursor *c)
+{
+    bool moved = false;
+    if (c->failed)
+        return false;
+    while (window_end(c) < c->target && window_grow(c) != NULL) {
+        for (uint32_t l = 0; l < c->recipe->lanes; l++)
+            pad_lane(c, l);
+        moved = true;
+    }
+    for (uint32_t l = 0; l < c->recipe->lanes && !c->failed; l++) {
+        if (c->lane[l].lane == NULL)
+            continue;
+        /* Measuring what is planned may be done already, so that the lane runs on at once. */
+        moved = pump_lane(c, l) || moved;
+        if (!c->failed)
+            pump_ahead(c, l);
+    }
+    if (!c->failed)
+        measure_fetch(c);
+    return moved;
+}
+
+/* Asking -------------------------------------------------------------------------------------- */
+
+/* Is lane @l past the rows of the step that it owes, without having filled them? */
+static bool lane_past(const struct cursor *c, uint32_t l, uint64_t step, const struct held *held)
+{
+    const struct cursor_lane *lane = &c->lane[l];
+    if (lane->lane == NULL || (held != NULL && held->row[l * per_lane(c, held)] != ROW_OPEN))
+        return false;
+    return lane_position(lane->lane) > steps_start(c->recipe, step);
+}
+
+static void lanes_of(const struct cursor *c, uint64_t step, struct steps_cut cut, uint32_t *ret_first,
+                     uint32_t *ret_end)
+{
+    uint32_t size = steps_size(c->recipe, step);
+    *ret_first = 0;
+    *ret_end = c->recipe->lanes;
+    if (!c->context->stream->finite && cut.rows > 0) {
+        *ret_first = steps_lane(c->recipe, size, cut.first);
+        *ret_end = steps_lane(c->recipe, size, cut.first + cut.rows - 1) + 1;
+    }
+}
+
+uint64_t cursor_distance(const struct cursor *c, uint64_t step, struct steps_cut cut)
+{
+    const struct held *held = cursor_held(c, step);
+    uint32_t first, end;
+    if (c->failed || step < c->first_step)
+        return UINT64_MAX;
+    lanes_of(c, step, cut, &first, &end);
+    for (uint32_t l = first; l < end; l++)
+        if (lane_past(c, l, step, held))
+            return UINT64_MAX;
+    return held != NULL ? 0 : step - window_end(c) + 1;
+}
+
+/* The window jumps to @step: what lies between is run through, not made. */
+static bool jump(struct cursor *c, uint64_t step)
+{
+    cursor_shed(c);
+    if (c->n > 0)
+        return false;
+    c->first_step = c->asked = c->target = step;
+    return true;
+}
+
+void cursor_ask(struct cursor *c, uint64_t step, struct steps_cut cut)
+{
+    uint32_t first, end;
+    if (c->failed)
+        return;
+    if (step > window_end(c) + c->capacity)
+        (void)jump(c, step);
+    /* Looking ahead grows with use, so that a glance at one step costs no more than that step. */
+    if (step > c->asked)
+        c->ahead = c->ahead == 0 ? 1 : 2 * c->ahead;
+    if (c->ahead > c->context->prefetch_steps)
+        c->ahead = c->context->prefetch_steps;
+    if (step > c->asked)
+        c->asked = step;
+    if (c->target < c->asked + 1 + c->ahead)
+        c->target = c->asked + 1 + c->ahead;
+    lanes_of(c, step, cut, &first, &end);
+    for (uint32_t l = first; l < end; l++)
+        activate(c, l);
+}
+
+/* Looking ------------------------------------------------------------------------------------- */
+
+/* Steps of a stream whose end is known, else UINT64_MAX. With `drop` the first lane that cannot fill a
+ * step ends the stream, with `pad` the last one that has anything for it. */
+uint64_t cursor_steps(const struct cursor *c)
+{
+    uint64_t steps = c->recipe->tail == LK_TAIL_PAD ? 0 : UINT64_MAX;
+    if (c->active < c->recipe->lanes)
+        return UINT64_MAX;
+    for (uint32_t l = 0; l < c->recipe->lanes; l++) {
+        uint64_t position = lane_position(c->lane[l].lane);
+        uint64_t step = steps_at(c->recipe, position);
+        if (c->recipe->tail == LK_TAIL_DROP) {
+            if (c->lane[l].over && step < steps)
+                steps = step;
+            continue;
+        }
+        if (!c->lane[l].over)
+            return UINT64_MAX;
+        step += position > steps_start(c->recipe, step);
+        if (step > steps)
+            steps = step;
+    }
+    /* Another lane may end even sooner: the number stands when all have come so far. */
+    for (uint32_t l = 0; steps != UINT64_MAX && l < c->recipe->lanes; l++)
+        if (!c->lane[l].over && lane_position(c->lane[l].lane) < steps_start(c->recipe, steps))
+            return UINT64_MAX;
+    return steps;
+}
+
+/* In a finite stream a step exists only when every lane has filled it. */
+static bool step_exists(const struct cursor *c, const struct held *held)
+{
+    if (!c->context->stream->finite)
+        return true;
+    for (uint32_t row = 0; row < held->size; row++)
+        if (held->row[row] == ROW_OPEN)
+            return false;
+    return true;
+}
+
+enum cursor_state cursor_look(const struct cursor *c, uint64_t step, struct steps_cut cut,
+                              uint32_t *ret_slot)
+{
+    const struct held *held = cursor_held(c, step);
+    if (c->failed)
+        return CURSOR_FAILED;
+    if (step < c->first_step)
+        return CURSOR_PAST;
+    if (c->context->stream->finite && step >= cursor_steps(c))
+        return CURSOR_ENDED;
+    if (held == NULL || !step_exists(c, held))
+        return CURSOR_WAITING;
+    for (uint32_t row = cut.first; row < cut.first + cut.rows; row++)
+        if (held->row[row] != 0)
+            return CURSOR_WAITING;
+    *ret_slot = held->slot;
+    return CURSOR_READY;
+}
+
+const struct lk_err *cursor_error(const struct cursor *c)
+{
+    return &c->err;
+}
+
+void cursor_waits_for(const struct cursor *c, uint64_t step, struct steps_cut cut,
+                      struct lk_buf *out)
+{
+    const struct held *held = cursor_held(c, step);
+    uint32_t open = 0, missing = 0, first, end;
+    lk_buf_putf(out, "step %" PRIu64 " of stream %s: ", step, c->recipe->name);
+    if (held == NULL) {
+        lk_buf_putf(out, "no free batch slot (the window is steps %" PRIu64 " to %" PRIu64 "); ",
+                    c->first_step, window_end(c));
+    } else {
+        for (uint32_t row = cut.first; row < cut.first + cut.rows; row++) {
+            open += held->row[row] == ROW_OPEN;
+            missing += held->row[row] != ROW_OPEN && held->row[row] > 0;
+        }
+        lk_buf_putf(out, "%u of %u sequences not made yet, %u lack tokens that are fetched again; ",
+                    open, cut.rows, missing);
+    }
+    lanes_of(c, step, cut, &first, &end);
+    for (uint32_t l = first; l < end; l++) {
+        if (c->lane[l].lane == NULL || !c->lane[l].stuck)
+            continue;
+        lk_buf_putf(out, "lane %u at sequence %" PRIu64 " needs rows of dataset %s; ", l,
+                    lane_position(c->lane[l].lane),
+                    c->recipe->dataset[lane_wanted(c->lane[l].lane)].name);
+        break; /* one is enough to see the cause */
+    }
+    lk_buf_putf(out, "workers: %s", pool_waits_for(c->context->pool));
+}
+
+static void add_totals(struct lane_totals *sum, const struct lane_totals *lane)
+{
+    sum->rows += lane->rows;
+    sum->records += lane->records;
+    sum->tokens_in += lane->tokens_in;
+    sum->tokens_out += lane->tokens_out;
+    sum->waiting += lane->waiting;
+    sum->pack.lost += lane->pack.lost;
+    sum->pack.padded += lane->pack.padded;
+    sum->pack.cuts += lane->pack.cuts;
+    sum->pack.forced_cuts += lane->pack.forced_cuts;
+    sum->pack.sequences += lane->pack.sequences;
+    for (int i = 0; i < LK_DROP_REASONS; i++)
+        sum->dropped[i] += lane->dropped[i];
+}
+
+void cursor_status(const struct cursor *c, struct cursor_status *ret_status)
+{
+    *ret_status = (struct cursor_status){.first_step = c->first_step,
+                                         .next_step = window_end(c),
+                                         .asked = c->asked,
+                                         .lanes_active = c->active,
+                                         .steps_held = c->n,
+                                         .slices_measuring = c->measuring,
+                                         .rows_fetching = c->fetching,
+                                         .rows_made = c->rows_made,
+                                         .fetched = c->fetched};
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct held *held = &c->held[(c->head + i) % c->capacity];
+        ret_status->steps_ready += held->ready == held->size;
+    }
+    for (uint32_t l = 0; l < c->recipe->lanes; l++) {
+        struct lane_totals totals;
+        if (c->lane[l].lane == NULL)
+            continue;
+        lane_totals(c->lane[l].lane, &totals);
+        add_totals(&ret_status->totals, &totals);
+    }
+}
+
+const struct lk_lane *cursor_lane(const struct cursor *c, uint32_t lane)
+{
+    return c->lane[lane].lane;
+}

@@ -1,0 +1,90 @@
+/*
+ * A cursor: one run of a stream's lanes through the steps. It drives the lanes' control planes, has
+ * rows measured ahead of them, turns their sequences into batches in slots, and keeps a window of
+ * ready steps that follows the highest step asked for.
+ *
+ * Lanes become active when a cut that needs them is asked for (all of them in a finite stream, whose
+ * end is a property of all). An active lane is restored from the newest usable snapshot and run
+ * forward to the window; nothing it does depends on who asks, when, or how often.
+ */
+#ifndef LK_HOST_CURSOR_H
+#define LK_HOST_CURSOR_H
+
+#include "base/mem.h"
+#include "core/lane.h"
+#include "core/steps.h"
+#include "host/arena.h"
+#include "host/log.h"
+#include "host/pool.h"
+#include "host/slots.h"
+#include "host/snapshots.h"
+#include "host/stream.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cursor;
+
+/* What cursors of one stream share. Borrowed; outlives them. */
+struct cursor_context {
+    const struct stream *stream;
+    struct pool *pool;
+    struct arena *arena;
+    struct slots *slots;
+    struct snapshots *snapshots; /* NULL: none */
+    uint64_t snapshot_every;     /* steps; 0 = none */
+    uint32_t prefetch_steps;
+    const struct log *log;
+    void (*progress)(void *owner); /* something arrived: call cursor_pump soon */
+    void *owner;
+};
+
+/* A new cursor whose window begins at @step. Cannot fail; what can is found out later. */
+struct cursor *cursor_new(const struct cursor_context *context, uint64_t step);
+void cursor_free(struct cursor *cursor);
+
+/* How far it would have to run for rows of @step, in steps; UINT64_MAX when it is past them. */
+uint64_t cursor_distance(const struct cursor *cursor, uint64_t step, struct steps_cut cut);
+
+/* Asks for rows of a step that it is not past: activates lanes and moves the window. */
+void cursor_ask(struct cursor *cursor, uint64_t step, struct steps_cut cut);
+
+/* Does as much as can be done now. True when anything moved. */
+bool cursor_pump(struct cursor *cursor);
+
+enum cursor_state {
+    CURSOR_READY,   /* the rows are in *ret_slot */
+    CURSOR_WAITING, /* cursor_waits_for says for what */
+    CURSOR_ENDED,   /* the stream ends before this step: after cursor_steps() steps */
+    CURSOR_FAILED,  /* cursor_error() */
+    CURSOR_PAST,    /* the step has left the window: ask another cursor */
+};
+enum cursor_state cursor_look(const struct cursor *cursor, uint64_t step, struct steps_cut cut,
+                              uint32_t *ret_slot);
+
+uint64_t cursor_steps(const struct cursor *cursor);
+const struct lk_err *cursor_error(const struct cursor *cursor);
+void cursor_waits_for(const struct cursor *cursor, uint64_t step, struct steps_cut cut,
+                      struct lk_buf *out);
+
+/* Steps from @step on stay in the window: the lowest that a request waits for; UINT64_MAX: none. */
+void cursor_keep(struct cursor *cursor, uint64_t step);
+
+/* It wants to go on but has no slot for the next step. */
+bool cursor_starved(const struct cursor *cursor);
+
+/* Gives up all steps that nobody waits for, for another cursor that needs slots. */
+void cursor_shed(struct cursor *cursor);
+
+struct cursor_status {
+    uint64_t first_step, next_step, asked;
+    uint32_t lanes_active, steps_ready, steps_held;
+    uint32_t slices_measuring, rows_fetching;
+    struct lane_totals totals;      /* over active lanes */
+    uint64_t rows_made, fetched;
+};
+void cursor_status(const struct cursor *cursor, struct cursor_status *ret_status);
+/* Of an active lane; NULL when it is not. */
+const struct lk_lane *cursor_lane(const struct cursor *cursor, uint32_t lane);
+
+#endif

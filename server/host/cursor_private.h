@@ -1,0 +1,88 @@
+/* What the files of the cursor share: cursor.c (window, lanes), measure.c (rows in), assemble.c (batches
+ * out). */
+#ifndef LK_HOST_CURSOR_PRIVATE_H
+#define LK_HOST_CURSOR_PRIVATE_H
+
+#include "core/value.h"
+#include "host/cursor.h"
+
+#define ROW_OPEN UINT32_MAX /* not handed out by its lane yet; else how many of its pieces are missing */
+
+/* A step in the window. */
+struct held {
+    uint64_t step;
+    uint32_t slot;
+    uint32_t size;      /* sequences */
+    uint32_t ready;     /* rows of them that are complete */
+    uint32_t *row;      /* [size] ROW_OPEN, or pieces that are missing */
+};
+
+struct cursor_lane {
+    struct lk_lane *lane;      /* NULL: not active */
+    bool over;                 /* it has ended */
+    bool stuck;                /* it waits for a measurement */
+    uint64_t next_snapshot;    /* position of the next one to write */
+};
+
+/* A task at the pool on behalf of a cursor: a slice to measure, or rows to fetch again. When the
+ * cursor is gone, the result goes to the arena and no further. */
+struct errand {
+    struct cursor *cursor;     /* NULL: gone */
+    struct errand *next, **self;
+    const struct cursor_context *context;
+    uint64_t task;
+    uint32_t dataset;
+    uint32_t n;                /* rows */
+    uint64_t *row;             /* [n] */
+    uint32_t lane;             /* slice: whose */
+    uint64_t slice;            /* slice: its id */
+    struct piece *piece;       /* fetch: [pieces] sorted by row; NULL for a slice */
+    uint32_t pieces;
+};
+
+/* Tokens of a row that a batch still lacks. */
+struct piece {
+    uint32_t dataset;
+    uint64_t row;
+    uint32_t first, tokens;
+    uint64_t step;
+    uint32_t batch_row;
+    uint32_t at;               /* in the sequence */
+};
+
+struct cursor {
+    const struct cursor_context *context;
+    const struct lk_recipe *recipe;
+    struct cursor_lane *lane;  /* [lanes] */
+    uint32_t active;
+    uint64_t first_step;       /* of the window */
+    uint64_t asked;            /* highest step asked for */
+    uint64_t target;           /* the window is made up to here, exclusive */
+    uint64_t keep;             /* steps from here on are not dropped */
+    uint32_t ahead;            /* steps made beyond `asked`: grows with use */
+    struct held *held;         /* ring of `capacity`: steps first_step … first_step + n */
+    uint32_t head, n, capacity;
+    struct errand *errands;
+    struct piece *missing;     /* found missing, not asked for yet */
+    uint32_t n_missing, cap_missing;
+    bool failed;
+    struct lk_err err;
+    uint64_t rows_made, fetched;
+    uint32_t measuring, fetching;
+};
+
+struct held *cursor_held(const struct cursor *cursor, uint64_t step); /* NULL: not in the window */
+void cursor_fail(struct cursor *cursor, enum lk_code code, const char *text);
+
+/* measure.c */
+void measure_ahead(struct cursor *cursor, uint32_t lane, uint64_t until);
+void measure_fetch(struct cursor *cursor); /* asks for what is missing */
+void measure_forget(struct cursor *cursor); /* the cursor goes away */
+
+/* assemble.c */
+void assemble_row(struct cursor *cursor, struct held *held, uint32_t row,
+                  const struct lk_item *item);
+void assemble_padding(struct cursor *cursor, struct held *held, uint32_t row);
+void assemble_piece(struct cursor *cursor, const struct piece *piece, const uint32_t *ids);
+
+#endif

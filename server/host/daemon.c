@@ -1,0 +1,207 @@
+#include "host/daemon.h"
+
+#include "config/config.h"
+#include "host/engine.h"
+#include "host/log.h"
+#include "host/loop.h"
+#include "rpc/http.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct daemon {
+    struct lk_config config;
+    struct log log;
+    struct loop *loop;
+    struct engine *engine;
+    struct http_server *http;
+    int signals;
+    char *worker;
+};
+
+/* HTTP ---------------------------------------------------------------------------------------- */
+
+static void answer_health(struct daemon *daemon, struct http_request *request)
+{
+    struct lk_buf reason = {0};
+    bool healthy = engine_healthy(daemon->engine, &reason);
+    lk_buf_puts(&reason, "\n");
+    http_answer(request, healthy ? 200 : 503, "text/plain; charset=utf-8", reason.data, reason.len);
+    lk_buf_done(&reason);
+}
+
+static void answer_with(struct daemon *daemon, struct http_request *request, const char *type,
+                        void (*write)(struct engine *engine, struct lk_buf *out))
+{
+    struct lk_buf body = {0};
+    write(daemon->engine, &body);
+    http_answer(request, 200, type, body.data, body.len);
+    lk_buf_done(&body);
+}
+
+static void http_ready(void *owner)
+{
+    struct daemon *daemon = owner;
+    struct http_request *request;
+    while ((request = http_next(daemon->http)) != NULL) {
+        const char *path = http_path(request);
+        if (strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0)
+            answer_health(daemon, request);
+        else if (strcmp(path, "/metrics") == 0)
+            answer_with(daemon, request, "text/plain; version=0.0.4; charset=utf-8",
+                        engine_metrics);
+        else if (strcmp(path, "/api/status") == 0)
+            answer_with(daemon, request, "application/json", engine_status);
+        else
+            http_answer(request, 404, "text/plain",
+                        "/metrics /healthz /readyz /api/status\n", 38);
+    }
+}
+
+/* Signals ------------------------------------------------------------------------------------- */
+
+/* Stopping takes too long: whatever still hangs dies with the process; nothing is lost by it. */
+static void give_up(int signal)
+{
+    (void)signal;
+    static const char text[] = "lanekeeperd: stopped at once\n";
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(0);
+}
+
+static void signalled(void *owner)
+{
+    struct daemon *daemon = owner;
+    struct signalfd_siginfo info;
+    if (read(daemon->signals, &info, sizeof info) != sizeof info)
+        return;
+    if (info.ssi_signo == SIGHUP)
+        return;
+    log_event(&daemon->log, LOG_LEVEL_INFO, "daemon", "stopping", "signal",
+              info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT", NULL);
+    loop_stop(daemon->loop);
+}
+
+static enum lk_code watch_signals(struct daemon *daemon, struct lk_err *err)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    (void)signal(SIGPIPE, SIG_IGN);
+    /* Before any thread starts, so that all of them have it blocked. */
+    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0 ||
+        (daemon->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+        return lk_fail(err, LK_INTERNAL, "signalfd: %s", strerror(errno));
+    return LK_OK;
+}
+
+/* From now on a second signal, or the drain timeout, ends the process at once. */
+static void arm_give_up(const struct daemon *daemon)
+{
+    struct sigaction action = {.sa_handler = give_up};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGALRM, &action, NULL);
+    (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+    (void)alarm((daemon->config.runtime.drain_timeout_ms + 999) / 1000);
+}
+
+/* Start --------------------------------------------------------------------------------------- */
+
+/* lanekeeper-worker lies beside this program. */
+static char *worker_beside(void)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return lk_format("%s/lanekeeper-worker", dirname(path));
+}
+
+static enum lk_code make_run_dir(const struct daemon *daemon, struct lk_err *err)
+{
+    const char *dir = daemon->config.runtime.run_dir;
+    if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+        return lk_fail(err, LK_FAILED_PRECONDITION, "cannot make the run directory %s: %s", dir,
+                       strerror(errno));
+    return LK_OK;
+}
+
+static void say_ready(const struct daemon *daemon)
+{
+    for (uint32_t i = 0;; i++) {
+        const char *address = engine_address(daemon->engine, i);
+        if (address == NULL)
+            break;
+        log_event(&daemon->log, LOG_LEVEL_INFO, "daemon", "listening", "address", address, NULL);
+    }
+    if (daemon->http != NULL)
+        log_event(&daemon->log, LOG_LEVEL_INFO, "daemon", "listening", "address",
+                  daemon->config.runtime.http, "protocol", "http", NULL);
+    log_event(&daemon->log, LOG_LEVEL_INFO, "daemon", "ready", "version", LK_VERSION, NULL);
+}
+
+static enum lk_code start(struct daemon *daemon, const char *config_path, struct lk_err *err)
+{
+    LK_TRY(lk_config_load(config_path, &daemon->config, err));
+    daemon->log.level = (enum log_level)daemon->config.runtime.log_level;
+    if (daemon->config.notes[0] != '\0')
+        log_event(&daemon->log, LOG_LEVEL_WARN, "config", "note", "text", daemon->config.notes, NULL);
+    LK_TRY(make_run_dir(daemon, err));
+    LK_TRY(watch_signals(daemon, err));
+    daemon->worker = worker_beside();
+    daemon->loop = loop_new();
+    struct engine_config engine = {.config = &daemon->config,
+                                   .loop = daemon->loop,
+                                   .log = &daemon->log,
+                                   .worker_path = daemon->worker};
+    LK_TRY(engine_open(&engine, &daemon->engine, err));
+    if (daemon->config.runtime.http != NULL) {
+        LK_TRY(http_open(daemon->config.runtime.http, &daemon->http, err));
+        loop_watch(daemon->loop, http_fd(daemon->http), http_ready, daemon);
+    }
+    loop_watch(daemon->loop, daemon->signals, signalled, daemon);
+    return LK_OK;
+}
+
+static void stop(struct daemon *daemon)
+{
+    http_close(daemon->http);
+    engine_close(daemon->engine);
+    loop_free(daemon->loop);
+    if (daemon->signals >= 0)
+        close(daemon->signals);
+    lk_config_done(&daemon->config);
+    free(daemon->worker);
+}
+
+int daemon_run(const char *config_path)
+{
+    struct daemon daemon = {.signals = -1, .log = {.level = LOG_LEVEL_INFO}};
+    struct lk_err err;
+    enum lk_code code = start(&daemon, config_path, &err);
+    if (code != LK_OK) {
+        log_event(&daemon.log, LOG_LEVEL_ERROR, "daemon", "cannot_start", "code",
+                  lk_code_name(code), "reason", err.text, NULL);
+        stop(&daemon);
+        return EXIT_FAILURE;
+    }
+    say_ready(&daemon);
+    loop_run(daemon.loop);
+    arm_give_up(&daemon);
+    stop(&daemon);
+    return EXIT_SUCCESS;
+}

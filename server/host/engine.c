@@ -1,0 +1,318 @@
+#include "host/engine_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define TASK_TIMEOUT_MS 30000
+#define HANDOVER_CLIENTS_MAX 4096
+
+/* A batch of memory for trainers that hold on to theirs, in steps beyond what the windows need. */
+static uint32_t spare_slots(const struct lk_runtime *runtime)
+{
+    return 2 * runtime->prefetch_steps + 2;
+}
+
+static uint32_t window_slots(const struct lk_runtime *runtime)
+{
+    return 2 * runtime->prefetch_steps + 2 + 2 * runtime->cursors_max;
+}
+
+/* Turns --------------------------------------------------------------------------------------- */
+
+static void progress(void *owner)
+{
+    struct engine *engine = owner;
+    engine->results++; /* the loop's idle hook does the rest, once a turn */
+}
+
+/* Which cursors are waited for, and from which step on. */
+static void count_waiting(struct engine *engine)
+{
+    uint32_t cursors = engine->config.config->runtime.cursors_max;
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        for (uint32_t i = 0; i < cursors; i++) {
+            engine->stream[s].cursor[i].waiting = 0;
+            engine->stream[s].cursor[i].lowest = UINT64_MAX;
+        }
+    for (struct request *request = engine->waiting; request != NULL; request = request->next) {
+        struct served_cursor *at = request->at;
+        if (at == NULL)
+            continue;
+        at->waiting++;
+        if (request->step < at->lowest)
+            at->lowest = request->step;
+    }
+}
+
+static void pump_stream(struct engine *engine, struct served *served)
+{
+    uint32_t cursors = engine->config.config->runtime.cursors_max;
+    bool starved = false;
+    for (uint32_t i = 0; i < cursors; i++) {
+        struct served_cursor *at = &served->cursor[i];
+        if (at->cursor == NULL)
+            continue;
+        cursor_keep(at->cursor, at->lowest);
+        (void)cursor_pump(at->cursor);
+        starved = starved || (at->waiting > 0 && cursor_starved(at->cursor));
+    }
+    /* Slots are shared: cursors that nobody waits for give theirs up. */
+    for (uint32_t i = 0; starved && i < cursors; i++)
+        if (served->cursor[i].cursor != NULL && served->cursor[i].waiting == 0)
+            cursor_shed(served->cursor[i].cursor);
+    for (uint32_t i = 0; starved && i < cursors; i++)
+        if (served->cursor[i].cursor != NULL && served->cursor[i].waiting > 0)
+            (void)cursor_pump(served->cursor[i].cursor);
+}
+
+static uint64_t progress_so_far(const struct engine *engine)
+{
+    uint64_t sum = engine->results + engine->latency_n;
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        sum += engine->stream[s].batches;
+    return sum;
+}
+
+static void turn(void *owner)
+{
+    struct engine *engine = owner;
+    uint32_t answered;
+    engine->turn++;
+    do { /* an answer may set a window free to move on */
+        (void)requests_serve(engine); /* gives new requests a cursor */
+        count_waiting(engine);
+        for (uint32_t s = 0; s < engine->n_streams; s++)
+            pump_stream(engine, &engine->stream[s]);
+        answered = requests_serve(engine);
+    } while (answered > 0);
+    uint64_t now = progress_so_far(engine);
+    if (now != engine->last_progress || engine->waiting == NULL) {
+        engine->last_progress = now;
+        engine->moved_ms = loop_now_ms(engine->config.loop);
+    }
+}
+
+static void rpc_ready(void *owner)
+{
+    requests_receive(owner);
+}
+
+/* Trainers on this host ----------------------------------------------------------------------- */
+
+static void client_joined(void *owner, uint64_t client)
+{
+    struct engine *engine = owner;
+    if (engine->n_clients == engine->cap_clients) {
+        engine->cap_clients = engine->cap_clients == 0 ? 16 : 2 * engine->cap_clients;
+        engine->client = lk_resize(engine->client, engine->cap_clients, sizeof *engine->client);
+    }
+    engine->client[engine->n_clients++] = client;
+}
+
+static void client_released(void *owner, uint64_t client, uint64_t lease)
+{
+    struct engine *engine = owner;
+    uint32_t region = slots_region(lease);
+    if (region < engine->n_streams)
+        slots_release(engine->stream[region].slots, client, lease);
+}
+
+static void client_gone(void *owner, uint64_t client)
+{
+    struct engine *engine = owner;
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        slots_release_all(engine->stream[s].slots, client);
+    for (uint32_t i = 0; i < engine->n_clients; i++) {
+        if (engine->client[i] == client) {
+            engine->client[i] = engine->client[--engine->n_clients];
+            return;
+        }
+    }
+}
+
+static const struct handover_ops client_ops = {
+    .joined = client_joined, .released = client_released, .gone = client_gone};
+
+static void handover_ready(void *owner)
+{
+    struct engine *engine = owner;
+    handover_poll(engine->handover);
+}
+
+/* Wiring -------------------------------------------------------------------------------------- */
+
+static void pool_log(void *owner, int level, const char *event, const char *text)
+{
+    const struct engine *engine = owner;
+    enum log_level mine = level <= 3   ? LOG_LEVEL_ERROR
+                          : level == 4 ? LOG_LEVEL_WARN
+                          : level <= 6 ? LOG_LEVEL_INFO
+                                       : LOG_LEVEL_DEBUG;
+    log_event(engine->config.log, mine, "workers", event, "text", text, NULL);
+}
+
+static enum lk_code open_pool(struct engine *engine, struct lk_err *err)
+{
+    const struct lk_runtime *runtime = &engine->config.config->runtime;
+    struct pool_stream *streams = lk_zalloc(engine->n_streams, sizeof *streams);
+    for (uint32_t s = 0; s < engine->n_streams; s++) {
+        const struct stream *stream = &engine->stream[s].stream;
+        streams[s] = (struct pool_stream){
+            .recipe = stream->recipe,
+            .index = stream->index,
+            .root = (const char *const *)stream->root,
+            .tokenizer_digest = lk_tokenizer_digest(stream->tokenizer),
+            .has_append = stream->has_append,
+            .has_prepend = stream->has_prepend,
+            .append = stream->append,
+            .prepend = stream->prepend,
+            .vocab = lk_tokenizer_vocab(stream->tokenizer),
+        };
+    }
+    struct pool_config config = {
+        .loop = engine->config.loop,
+        .stream = streams,
+        .n_streams = engine->n_streams,
+        .workers = runtime->workers,
+        .worker_path = engine->config.worker_path,
+        .listen = runtime->workers_listen,
+        .token_file = runtime->worker_token_file,
+        .cache_bytes = runtime->cache_bytes / (runtime->workers > 0 ? runtime->workers : 1),
+        .task_timeout_ms = TASK_TIMEOUT_MS,
+        .log = pool_log,
+        .log_owner = engine,
+    };
+    enum lk_code code = pool_open(&config, &engine->pool, err);
+    free(streams);
+    return code;
+}
+
+static enum lk_code open_stream(struct engine *engine, uint32_t s, struct lk_err *err)
+{
+    const struct lk_runtime *runtime = &engine->config.config->runtime;
+    struct served *served = &engine->stream[s];
+    LK_TRY(stream_open(engine->config.config, s, &served->stream, err));
+    served->cursor = lk_zalloc(runtime->cursors_max, sizeof *served->cursor);
+    return slots_open((uint16_t)s, window_slots(runtime) + spare_slots(runtime),
+                      spare_slots(runtime), served->stream.batch_max,
+                      served->stream.recipe->sequence, &served->slots, err);
+}
+
+static void make_context(struct engine *engine, struct served *served)
+{
+    const struct lk_runtime *runtime = &engine->config.config->runtime;
+    served->context = (struct cursor_context){
+        .stream = &served->stream,
+        .pool = engine->pool,
+        .arena = engine->arena,
+        .slots = served->slots,
+        .snapshots = engine->snapshots,
+        .snapshot_every = runtime->snapshot_every,
+        .prefetch_steps = runtime->prefetch_steps,
+        .log = engine->config.log,
+        .progress = progress,
+        .owner = engine,
+    };
+}
+
+static enum lk_code open_service(struct engine *engine, struct lk_err *err)
+{
+    const struct lk_runtime *runtime = &engine->config.config->runtime;
+    int *region = lk_zalloc(engine->n_streams, sizeof *region);
+    uint64_t *bytes = lk_zalloc(engine->n_streams, sizeof *bytes);
+    for (uint32_t s = 0; s < engine->n_streams; s++) {
+        region[s] = slots_fd(engine->stream[s].slots);
+        bytes[s] = slots_bytes(engine->stream[s].slots);
+    }
+    struct handover_config handover = {.path = runtime->fd_socket,
+                                       .socket_mode = 0600,
+                                       .regions = region,
+                                       .region_bytes = bytes,
+                                       .n_regions = engine->n_streams,
+                                       .clients_max = HANDOVER_CLIENTS_MAX,
+                                       .ops = &client_ops,
+                                       .owner = engine};
+    struct rpc_config rpc = {.listen = (const char *const *)runtime->listen,
+                             .n_listen = runtime->n_listen,
+                             .message_max = runtime->message_max,
+                             .calls_max = runtime->waiting_max,
+                             .socket_mode = 0600};
+    enum lk_code code = handover_open(&handover, &engine->handover, err);
+    if (code == LK_OK)
+        code = rpc_server_open(&rpc, &engine->rpc, err);
+    free(region);
+    free(bytes);
+    LK_TRY(code);
+    loop_watch(engine->config.loop, handover_fd(engine->handover), handover_ready, engine);
+    loop_watch(engine->config.loop, rpc_server_fd(engine->rpc), rpc_ready, engine);
+    return LK_OK;
+}
+
+enum lk_code engine_open(const struct engine_config *config, struct engine **ret_engine,
+                         struct lk_err *err)
+{
+    const struct lk_runtime *runtime = &config->config->runtime;
+    struct engine *engine = lk_zalloc(1, sizeof *engine);
+    enum lk_code code = LK_OK;
+
+    engine->config = *config;
+    engine->last = &engine->waiting;
+    engine->n_streams = config->config->n_streams;
+    engine->stream = lk_zalloc(engine->n_streams, sizeof *engine->stream);
+    engine->arena = arena_new(runtime->arena_bytes);
+    engine->moved_ms = loop_now_ms(config->loop);
+    for (uint32_t s = 0; s < engine->n_streams && code == LK_OK; s++)
+        code = open_stream(engine, s, err);
+    if (code == LK_OK && runtime->snapshot_every > 0)
+        code = snapshots_open(runtime->snapshot_dir, runtime->snapshot_keep, config->log,
+                              &engine->snapshots, err);
+    if (code == LK_OK)
+        code = open_pool(engine, err);
+    if (code == LK_OK)
+        code = open_service(engine, err);
+    if (code != LK_OK) {
+        engine_close(engine);
+        return code;
+    }
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        make_context(engine, &engine->stream[s]);
+    loop_idle(config->loop, turn, engine);
+    *ret_engine = engine;
+    return LK_OK;
+}
+
+void engine_close(struct engine *engine)
+{
+    if (engine == NULL)
+        return;
+    uint32_t cursors = engine->config.config->runtime.cursors_max;
+    loop_idle(engine->config.loop, NULL, NULL);
+    loop_clear(engine->config.loop, &engine->deadline);
+    requests_close(engine);
+    if (engine->rpc != NULL)
+        loop_unwatch(engine->config.loop, rpc_server_fd(engine->rpc));
+    rpc_server_close(engine->rpc);
+    if (engine->handover != NULL)
+        loop_unwatch(engine->config.loop, handover_fd(engine->handover));
+    handover_close(engine->handover);
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        for (uint32_t i = 0; engine->stream[s].cursor != NULL && i < cursors; i++)
+            cursor_free(engine->stream[s].cursor[i].cursor);
+    pool_close(engine->pool);
+    snapshots_close(engine->snapshots);
+    arena_free(engine->arena);
+    for (uint32_t s = 0; s < engine->n_streams; s++) {
+        slots_close(engine->stream[s].slots);
+        stream_done(&engine->stream[s].stream);
+        free(engine->stream[s].cursor);
+    }
+    free(engine->stream);
+    free(engine->client);
+    free(engine);
+}
+
+const char *engine_address(const struct engine *engine, uint32_t i)
+{
+    return i < engine->config.config->runtime.n_listen ? rpc_server_address(engine->rpc, i) : NULL;
+}

@@ -1,0 +1,86 @@
+/* What the files of the engine share: engine.c (wiring, turns), requests.c (calls that wait),
+ * reply.c (batches as answers), report.c (status, metrics, health). */
+#ifndef LK_HOST_ENGINE_PRIVATE_H
+#define LK_HOST_ENGINE_PRIVATE_H
+
+#include "host/arena.h"
+#include "host/cursor.h"
+#include "host/engine.h"
+#include "host/pool.h"
+#include "host/slots.h"
+#include "host/snapshots.h"
+#include "host/stream.h"
+#include "proto/envelope.h"
+#include "proto/lanekeeper.pb-c.h"
+#include "rpc/handover.h"
+#include "rpc/server.h"
+
+#define STEPS_A_DIGEST_CALL 10000u
+
+struct served_cursor {
+    struct cursor *cursor;     /* NULL: free place */
+    uint64_t last_use;         /* turn number */
+    uint32_t waiting;          /* requests that wait for it; counted anew each turn */
+    uint64_t lowest;           /* step of theirs */
+};
+
+struct served {                /* a stream, served */
+    struct stream stream;
+    struct cursor_context context;
+    struct slots *slots;
+    struct served_cursor *cursor; /* [cursors_max] */
+    uint64_t batches, batches_shared, ended;
+};
+
+/* A request that waits for rows of a step. */
+struct request {
+    struct request *next;
+    struct rpc_call *call;
+    uint32_t stream;
+    struct served_cursor *at;  /* NULL: no cursor yet */
+    uint64_t step;
+    struct steps_cut cut;
+    uint64_t client;           /* GetBatch: 0 = inline */
+    uint64_t from, to;         /* Digest: steps; step runs through them */
+    struct lk_buf digests;     /* Digest: 16 bytes a step so far */
+};
+
+/* Latencies of GetBatch, in seconds; the last bucket is everything above. */
+#define LATENCY_BUCKETS 14
+
+struct engine {
+    struct engine_config config;
+    struct pool *pool;
+    struct arena *arena;
+    struct snapshots *snapshots;
+    struct rpc_server *rpc;
+    struct handover *handover;
+    uint32_t n_streams;
+    struct served *stream;     /* [n_streams] */
+    struct request *waiting;
+    struct request **last;
+    uint64_t turn;
+    uint64_t *client;          /* ids of trainers that can read our memory */
+    uint32_t n_clients, cap_clients;
+    struct loop_timer deadline;
+    int64_t moved_ms;          /* when something last moved */
+    uint64_t last_progress;    /* sequences, rows, replies: a sum that grows when something moves */
+    uint64_t results;          /* deliveries of the pool */
+    uint64_t latency[LATENCY_BUCKETS];
+    double latency_sum;
+    uint64_t latency_n, refused, timed_out;
+};
+
+/* requests.c */
+void requests_receive(struct engine *engine);              /* new calls from the service */
+uint32_t requests_serve(struct engine *engine);            /* answers what can be answered; how many */
+void requests_close(struct engine *engine);
+int64_t requests_oldest_ms(const struct engine *engine);   /* age; 0 when none waits */
+
+/* reply.c */
+void reply_batch(struct engine *engine, struct request *request, uint32_t slot);
+void reply_trace(struct engine *engine, struct request *request, uint32_t slot);
+struct lk_digest reply_cut_digest(const struct served *served, uint32_t slot, struct steps_cut cut);
+void reply_hello(struct engine *engine, struct rpc_call *call);
+
+#endif

@@ -1,0 +1,275 @@
+/*
+ * Measuring: which rows are measured next, for whom, and what becomes of the results. Counts go to
+ * the lanes' sources, token ids to the arena. Rows whose ids are missing when their sequence is made
+ * (after a restore, or dropped by the arena) are fetched the same way.
+ */
+#include "host/cursor_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLICE_BYTES_MIN (16u << 10)  /* small enough that the first rows of all lanes come first */
+#define SLICE_BYTES_MAX (256u << 10)
+#define AHEAD_BYTES_MAX (8u << 20)   /* per lane, when it has far to run */
+#define BYTES_A_TOKEN 5              /* of stored rows; a guess that only sizes requests */
+#define FETCH_ROWS_MAX 64
+#define FETCH_URGENCY 0
+
+static struct errand *errand_new(struct cursor *c, uint32_t dataset, const uint64_t *row, uint32_t n)
+{
+    struct errand *errand = lk_zalloc(1, sizeof *errand);
+    errand->cursor = c;
+    errand->context = c->context;
+    errand->dataset = dataset;
+    errand->n = n;
+    errand->row = lk_alloc(n * sizeof *errand->row);
+    memcpy(errand->row, row, n * sizeof *errand->row);
+    errand->next = c->errands;
+    errand->self = &c->errands;
+    if (errand->next != NULL)
+        errand->next->self = &errand->next;
+    c->errands = errand;
+    return errand;
+}
+
+static void errand_unlink(struct errand *errand)
+{
+    if (errand->cursor == NULL)
+        return;
+    *errand->self = errand->next;
+    if (errand->next != NULL)
+        errand->next->self = errand->self;
+    if (errand->piece != NULL)
+        errand->cursor->fetching -= errand->n;
+    else
+        errand->cursor->measuring--;
+    errand->cursor = NULL;
+}
+
+static void errand_free(struct errand *errand)
+{
+    errand_unlink(errand);
+    free(errand->row);
+    free(errand->piece);
+    free(errand);
+}
+
+void measure_forget(struct cursor *c)
+{
+    while (c->errands != NULL)
+        errand_unlink(c->errands);
+}
+
+/* The counts of a slice, for its lane. */
+static void deliver_slice(struct cursor *c, const struct errand *errand,
+                          const struct pool_result *result)
+{
+    struct cursor_lane *lane = &c->lane[errand->lane];
+    struct lk_row_measure *measure = lk_zalloc(errand->n, sizeof *measure);
+    for (uint32_t i = 0; i < errand->n; i++)
+        measure[i] = (struct lk_row_measure){.tokens = result->rows[i].tokens,
+                                             .text_bytes = (uint32_t)result->rows[i].text_bytes,
+                                             .drop = result->rows[i].drop};
+    source_measured(lane_source(lane->lane), errand->dataset, errand->slice, measure, errand->n);
+    lane->stuck = false;
+    free(measure);
+}
+
+/* The ids of fetched rows, for the batches that lack them. */
+static void deliver_fetch(struct cursor *c, const struct errand *errand,
+                          const struct pool_result *result)
+{
+    const struct lk_index *index = &c->context->stream->index[errand->dataset];
+    uint32_t i = 0;
+    for (uint32_t p = 0; p < errand->pieces; p++) {
+        const struct piece *piece = &errand->piece[p];
+        while (errand->row[i] != piece->row)
+            i++;
+        if ((uint64_t)piece->first + piece->tokens > result->rows[i].tokens) {
+            struct lk_row_place place = lk_index_place(index, piece->row);
+            struct lk_err err;
+            (void)lk_fail(&err, LK_DATA_LOSS,
+                          "dataset %s, shard %s, row %llu: measured again it has %u tokens, "
+                          "but %u were counted before: the data or the tokenizer has changed",
+                          c->recipe->dataset[errand->dataset].name, index->shard[place.shard].name,
+                          (unsigned long long)place.row_in_shard, result->rows[i].tokens,
+                          piece->first + piece->tokens);
+            cursor_fail(c, err.code, err.text);
+            return;
+        }
+        assemble_piece(c, piece, result->rows[i].ids);
+        c->fetched++;
+    }
+}
+
+static void log_dropped(const struct errand *errand, const struct pool_result *result, uint32_t i)
+{
+    const struct stream *stream = errand->context->stream;
+    struct lk_row_place place = lk_index_place(&stream->index[errand->dataset], errand->row[i]);
+    if (result->rows[i].detail[0] == '\0')
+        return; /* filtered by rule: counted, not an event */
+    log_text(errand->context->log, LOG_LEVEL_WARN, "stream", "row_dropped",
+             "%s/%s shard %s row %llu: %s", stream->recipe->name,
+             stream->recipe->dataset[errand->dataset].name,
+             stream->index[errand->dataset].shard[place.shard].name,
+             (unsigned long long)place.row_in_shard, result->rows[i].detail);
+}
+
+static void measured(void *owner, uint64_t tag, const struct pool_result *result)
+{
+    struct errand *errand = owner;
+    struct cursor *c = errand->cursor;
+    const struct cursor_context *context = errand->context;
+    (void)tag;
+
+    if (result->code != LK_OK) {
+        if (c != NULL)
+            cursor_fail(c, result->code, result->detail);
+    } else {
+        for (uint32_t i = 0; i < errand->n; i++) {
+            struct arena_key key = {.stream = context->stream->number,
+                                    .dataset = errand->dataset,
+                                    .row = errand->row[i]};
+            /* A fetched row is used at once, but for one so long that later sequences need it too. */
+            bool keep = errand->piece == NULL ||
+                        result->rows[i].tokens > context->stream->recipe->sequence;
+            if (result->rows[i].drop != 0)
+                log_dropped(errand, result, i);
+            else if (keep)
+                arena_put(context->arena, key, result->rows[i].ids, result->rows[i].tokens);
+        }
+        if (c != NULL && errand->piece == NULL)
+            deliver_slice(c, errand, result);
+        else if (c != NULL)
+            deliver_fetch(c, errand, result);
+    }
+    errand_free(errand);
+    context->progress(context->owner);
+}
+
+static void submit(struct errand *errand, uint64_t urgency)
+{
+    struct pool_task task = {.stream = errand->context->stream->number,
+                             .dataset = errand->dataset,
+                             .rows = errand->row,
+                             .n = errand->n,
+                             .urgency = urgency,
+                             .done = measured,
+                             .owner = errand};
+    errand->task = pool_submit(errand->context->pool, &task);
+}
+
+/* Ahead --------------------------------------------------------------------------------------- */
+
+/* The task that measures the slice that lane @l waits for goes to the front. */
+static void hurry(struct cursor *c, uint32_t l)
+{
+    uint32_t wanted = lane_wanted(c->lane[l].lane);
+    struct errand *oldest = NULL;
+    for (struct errand *errand = c->errands; errand != NULL; errand = errand->next)
+        if (errand->piece == NULL && errand->lane == l && errand->dataset == wanted &&
+            (oldest == NULL || errand->slice < oldest->slice))
+            oldest = errand;
+    if (oldest != NULL)
+        pool_hurry(c->context->pool, oldest->task, FETCH_URGENCY + 1);
+}
+
+static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/*
+ * Plans and submits slices of each dataset until what lies ahead covers its share of what the lane
+ * still has to hand out before position @until. Urgency is about when a slice will be needed, in
+ * sequences from the window's start: so the first slices of all lanes precede the second ones.
+ */
+void measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
+{
+    struct cursor_lane *lane = &c->lane[l];
+    struct source *source = lane_source(lane->lane);
+    const struct lk_recipe *recipe = c->recipe;
+    uint64_t position = lane_position(lane->lane);
+    uint64_t start = steps_start(recipe, c->first_step);
+    uint64_t a_sequence = (uint64_t)recipe->sequence * BYTES_A_TOKEN;
+    uint64_t need = clamp((until > position ? until - position : 0) * a_sequence, SLICE_BYTES_MIN,
+                          AHEAD_BYTES_MAX);
+    uint64_t weights = 0;
+    for (uint32_t d = 0; d < recipe->n_datasets; d++)
+        weights += source_takes_part(source, d) ? recipe->dataset[d].weight : 0;
+    for (uint32_t d = 0; d < recipe->n_datasets; d++) {
+        uint64_t weight = recipe->dataset[d].weight;
+        uint64_t share = weights > 0 ? (uint64_t)((__uint128_t)need * weight / weights) : 0;
+        struct lk_slice slice;
+        for (;;) {
+            uint64_t before = source_planned_bytes(source, d);
+            if ((before > share && source_planned(source, d) > 0) ||
+                !source_plan(source, d, clamp(share / 4, SLICE_BYTES_MIN, SLICE_BYTES_MAX),
+                             LK_SLICE_ROWS_MAX, &slice))
+                break;
+            struct errand *errand = errand_new(c, d, slice.rows, slice.n);
+            errand->lane = l;
+            errand->slice = slice.id;
+            c->measuring++;
+            uint64_t when = (uint64_t)((__uint128_t)before * weights / weight) / a_sequence;
+            submit(errand, 2 + (position > start ? position - start : 0) + when);
+        }
+    }
+    if (lane->stuck)
+        hurry(c, l);
+}
+
+/* Again --------------------------------------------------------------------------------------- */
+
+static int by_row(const void *a, const void *b)
+{
+    const struct piece *x = a, *y = b;
+    if (x->dataset != y->dataset)
+        return x->dataset < y->dataset ? -1 : 1;
+    if (x->row != y->row)
+        return x->row < y->row ? -1 : 1;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    if (x->batch_row != y->batch_row)
+        return x->batch_row < y->batch_row ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Sends for the rows of pieces [from, …) that lie in one shard; how many pieces that were. */
+static uint32_t fetch_some(struct cursor *c, uint32_t from)
+{
+    const struct piece *piece = &c->missing[from];
+    const struct lk_index *index = &c->context->stream->index[piece->dataset];
+    uint32_t shard = lk_index_place(index, piece->row).shard;
+    uint64_t shard_end = index->shard[shard].first_row + index->shard[shard].rows;
+    uint64_t row[FETCH_ROWS_MAX];
+    uint32_t n = 0, i = 0;
+
+    for (; from + i < c->n_missing; i++) {
+        if (piece[i].dataset != piece->dataset || piece[i].row >= shard_end)
+            break;
+        if (n > 0 && row[n - 1] == piece[i].row)
+            continue;
+        if (n == FETCH_ROWS_MAX)
+            break;
+        row[n++] = piece[i].row;
+    }
+    struct errand *errand = errand_new(c, piece->dataset, row, n);
+    errand->pieces = i;
+    errand->piece = lk_alloc(i * sizeof *errand->piece);
+    memcpy(errand->piece, piece, i * sizeof *errand->piece);
+    c->fetching += n;
+    submit(errand, FETCH_URGENCY);
+    return i;
+}
+
+void measure_fetch(struct cursor *c)
+{
+    uint32_t from = 0;
+    if (c->n_missing == 0)
+        return;
+    qsort(c->missing, c->n_missing, sizeof *c->missing, by_row);
+    while (from < c->n_missing)
+        from += fetch_some(c, from);
+    c->n_missing = 0;
+}

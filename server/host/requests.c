@@ -1,0 +1,496 @@
+/*
+ * Requests that wait for rows of a step: GetBatch, Trace and Digest. Each is given the cursor that has
+ * least far to run (or a new one, by seeking), and is answered when its rows are ready, when the
+ * stream ends before them, when something fails, or when its deadline comes, with the cause.
+ */
+#include "host/engine_private.h"
+#include "proto/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEEK_COST 2 /* of a new cursor, in steps: restoring, and fetching what waited */
+
+/* Finding a cursor ---------------------------------------------------------------------------- */
+
+/* How many steps a new cursor would run before it has @step: from the newest snapshot of the first
+ * lane that it needs. */
+static uint64_t seek_distance(const struct engine *engine, const struct served *served,
+                              uint64_t step)
+{
+    const struct lk_recipe *recipe = served->stream.recipe;
+    uint64_t position;
+    if (engine->snapshots == NULL ||
+        !snapshots_newest(engine->snapshots, served->stream.order, 0, steps_start(recipe, step),
+                          &position))
+        return step + SEEK_COST;
+    return step - steps_at(recipe, position) + SEEK_COST;
+}
+
+/* A place for a new cursor: a free one, or that of the cursor used longest ago that nobody waits for. */
+static struct served_cursor *free_place(const struct engine *engine, struct served *served)
+{
+    struct served_cursor *oldest = NULL;
+    for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++) {
+        struct served_cursor *at = &served->cursor[i];
+        if (at->cursor == NULL)
+            return at;
+        if (at->waiting == 0 && (oldest == NULL || at->last_use < oldest->last_use))
+            oldest = at;
+    }
+    return oldest;
+}
+
+static struct served_cursor *nearest(const struct engine *engine, struct served *served,
+                                     const struct request *request, uint64_t *ret_distance)
+{
+    struct served_cursor *best = NULL;
+    *ret_distance = UINT64_MAX;
+    for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++) {
+        struct served_cursor *at = &served->cursor[i];
+        if (at->cursor == NULL)
+            continue;
+        uint64_t distance = cursor_distance(at->cursor, request->step, request->cut);
+        if (distance < *ret_distance) {
+            *ret_distance = distance;
+            best = at;
+        }
+    }
+    return best;
+}
+
+/* Sets request->at, unless every cursor is busy with other requests. */
+static void find_cursor(struct engine *engine, struct request *request)
+{
+    struct served *served = &engine->stream[request->stream];
+    uint64_t distance;
+    struct served_cursor *at = nearest(engine, served, request, &distance);
+    /* Asking the disk is only worth it when the nearest cursor is not right there. */
+    if (at == NULL || (distance > served->context.prefetch_steps + SEEK_COST &&
+                       seek_distance(engine, served, request->step) < distance)) {
+        at = free_place(engine, served);
+        if (at == NULL)
+            return;
+        cursor_free(at->cursor);
+        *at = (struct served_cursor){.cursor = cursor_new(&served->context, request->step)};
+    }
+    at->last_use = engine->turn;
+    at->waiting++;
+    request->at = at;
+    cursor_ask(at->cursor, request->step, request->cut);
+}
+
+/* Answering ----------------------------------------------------------------------------------- */
+
+static double seconds_since(const struct engine *engine, int64_t received_ms)
+{
+    return (double)(loop_now_ms(engine->config.loop) - received_ms) / 1000.0;
+}
+
+static void count_latency(struct engine *engine, const struct rpc_call *call)
+{
+    double seconds = seconds_since(engine, call->received_ms), limit = 0.001;
+    uint32_t bucket = 0;
+    while (bucket < LATENCY_BUCKETS - 1 && seconds > limit) {
+        limit *= 3;
+        bucket++;
+    }
+    engine->latency[bucket]++;
+    engine->latency_sum += seconds;
+    engine->latency_n++;
+}
+
+static void answer_ended(struct engine *engine, const struct request *request)
+{
+    struct served *served = &engine->stream[request->stream];
+    uint64_t steps = cursor_steps(request->at->cursor);
+    char detail[256];
+    served->ended++;
+    if (steps == 0) {
+        rpc_fail(request->call, LK_FAILED_PRECONDITION,
+                 "the stream is smaller than one global batch: no step can be filled", "");
+        return;
+    }
+    snprintf(detail, sizeof detail, "stream %s ends after %" PRIu64 " steps, before step %" PRIu64,
+             served->stream.recipe->name, steps, request->step);
+    rpc_fail(request->call, LK_OUT_OF_RANGE, detail, "");
+}
+
+static struct steps_cut whole(const struct served *served, uint64_t step)
+{
+    return steps_cut(steps_size(served->stream.recipe, step), 0, 1);
+}
+
+/* Adds the digest of a ready step; true when the call has all of its steps and was answered. */
+static bool digest_step(struct engine *engine, struct request *request, uint32_t slot)
+{
+    struct served *served = &engine->stream[request->stream];
+    struct lk_digest digest = reply_cut_digest(served, slot, request->cut);
+    lk_digest_put(digest, lk_buf_room(&request->digests, 16));
+    request->digests.len += 16;
+    if (++request->step < request->to) {
+        request->cut = whole(served, request->step);
+        cursor_ask(request->at->cursor, request->step, request->cut);
+        return false;
+    }
+    size_t n = request->digests.len / 16;
+    ProtobufCBinaryData *steps = lk_zalloc(n, sizeof *steps);
+    for (size_t i = 0; i < n; i++)
+        steps[i] = (ProtobufCBinaryData){.data = request->digests.data + 16 * i, .len = 16};
+    Lk__DigestReply reply = LK__DIGEST_REPLY__INIT;
+    reply.n_steps = n;
+    reply.steps = steps;
+    rpc_reply(request->call, &reply.base, NULL, 0);
+    free(steps);
+    return true;
+}
+
+static bool answer_ready(struct engine *engine, struct request *request, uint32_t slot)
+{
+    switch (request->call->method) {
+    case LK_METHOD_DIGEST:
+        return digest_step(engine, request, slot);
+    case LK_METHOD_TRACE:
+        reply_trace(engine, request, slot);
+        return true;
+    default:
+        count_latency(engine, request->call);
+        engine->stream[request->stream].batches++;
+        reply_batch(engine, request, slot);
+        return true;
+    }
+}
+
+/* True when the request has been answered and is to be forgotten. */
+static bool serve(struct engine *engine, struct request *request)
+{
+    for (;;) {
+        if (request->at == NULL)
+            find_cursor(engine, request);
+        if (request->at == NULL)
+            return false;
+        uint32_t slot;
+        const struct lk_err *err;
+        switch (cursor_look(request->at->cursor, request->step, request->cut, &slot)) {
+        case CURSOR_WAITING:
+            return false;
+        case CURSOR_PAST:
+            request->at = NULL;
+            continue;
+        case CURSOR_READY:
+            if (answer_ready(engine, request, slot))
+                return true;
+            continue; /* a Digest goes on with its next step */
+        case CURSOR_ENDED:
+            answer_ended(engine, request);
+            return true;
+        case CURSOR_FAILED:
+            err = cursor_error(request->at->cursor);
+            rpc_fail(request->call, err->code, err->text, "");
+            return true;
+        }
+    }
+}
+
+static void request_free(struct request *request)
+{
+    lk_buf_done(&request->digests);
+    free(request);
+}
+
+static struct request *request_unlink(struct engine *engine, struct request **link)
+{
+    struct request *request = *link;
+    *link = request->next;
+    if (*link == NULL)
+        engine->last = link;
+    return request;
+}
+
+static void answer_late(struct engine *engine, struct request *request)
+{
+    struct lk_buf cause = {0};
+    if (request->at != NULL)
+        cursor_waits_for(request->at->cursor, request->step, request->cut, &cause);
+    else
+        lk_buf_puts(&cause, "a cursor: all of them serve other requests (runtime.cursors_max)");
+    engine->timed_out++;
+    rpc_fail(request->call, LK_DEADLINE_EXCEEDED, "the deadline came before the rows were ready",
+             lk_buf_cstr(&cause));
+    lk_buf_done(&cause);
+}
+
+static void deadline_due(void *owner)
+{
+    (void)owner; /* the turn that follows looks at all deadlines */
+}
+
+uint32_t requests_serve(struct engine *engine)
+{
+    int64_t now = loop_now_ms(engine->config.loop), next = INT64_MAX;
+    uint32_t answered = 0;
+    struct request **link = &engine->waiting;
+    while (*link != NULL) {
+        struct request *request = *link;
+        bool done = serve(engine, request);
+        int64_t deadline = request->call->deadline_ms;
+        if (!done && deadline != 0 && deadline <= now) {
+            answer_late(engine, request);
+            done = true;
+        }
+        if (done) {
+            request_free(request_unlink(engine, link));
+            answered++;
+            continue;
+        }
+        if (deadline != 0 && deadline < next)
+            next = deadline;
+        link = &request->next;
+    }
+    loop_clear(engine->config.loop, &engine->deadline);
+    if (next != INT64_MAX)
+        loop_set(engine->config.loop, &engine->deadline, next, deadline_due, engine);
+    return answered;
+}
+
+void requests_close(struct engine *engine)
+{
+    while (engine->waiting != NULL) {
+        struct request *request = request_unlink(engine, &engine->waiting);
+        rpc_fail(request->call, LK_UNAVAILABLE, "the daemon is stopping", "");
+        request_free(request);
+    }
+}
+
+int64_t requests_oldest_ms(const struct engine *engine)
+{
+    int64_t oldest = INT64_MAX;
+    for (const struct request *request = engine->waiting; request != NULL; request = request->next)
+        if (request->call->received_ms < oldest)
+            oldest = request->call->received_ms;
+    return oldest == INT64_MAX ? 0 : loop_now_ms(engine->config.loop) - oldest;
+}
+
+/* Receiving ----------------------------------------------------------------------------------- */
+
+static void bad(struct engine *engine, struct rpc_call *call, enum lk_code code, const char *detail)
+{
+    engine->refused++;
+    rpc_fail(call, code, detail, "");
+}
+
+static bool find_stream(struct engine *engine, struct rpc_call *call, const char *name,
+                        uint32_t *ret_stream)
+{
+    char detail[256];
+    if (name[0] == '\0' && engine->n_streams == 1) {
+        *ret_stream = 0;
+        return true;
+    }
+    for (uint32_t s = 0; s < engine->n_streams; s++) {
+        if (strcmp(engine->stream[s].stream.recipe->name, name) == 0) {
+            *ret_stream = s;
+            return true;
+        }
+    }
+    snprintf(detail, sizeof detail, "no stream \"%.64s\" here; there %s %u, the first is \"%s\"", name,
+             engine->n_streams == 1 ? "is" : "are", engine->n_streams,
+             engine->stream[0].stream.recipe->name);
+    bad(engine, call, LK_NOT_FOUND, detail);
+    return false;
+}
+
+static bool same_stream(struct engine *engine, struct rpc_call *call, const struct served *served,
+                        const ProtobufCBinaryData *digest)
+{
+    char detail[256], asked[LK_DIGEST_HEX], ours[LK_DIGEST_HEX];
+    if (digest->len == 0)
+        return true;
+    if (digest->len != 16) {
+        bad(engine, call, LK_INVALID_ARGUMENT, "stream_digest: expected 16 bytes or none");
+        return false;
+    }
+    if (lk_digest_equal(lk_digest_get(digest->data), served->stream.digest))
+        return true;
+    lk_digest_hex(lk_digest_get(digest->data), asked);
+    lk_digest_hex(served->stream.digest, ours);
+    snprintf(detail, sizeof detail,
+             "another stream: the request is for digest %s, stream %s here has %s "
+             "(recipe, data or tokenizer differ)",
+             asked, served->stream.recipe->name, ours);
+    bad(engine, call, LK_FAILED_PRECONDITION, detail);
+    return false;
+}
+
+static struct request *wait_for(struct engine *engine, struct rpc_call *call, uint32_t stream,
+                                uint64_t step, struct steps_cut cut)
+{
+    struct request *request = lk_zalloc(1, sizeof *request);
+    *request = (struct request){.call = call, .stream = stream, .step = step, .cut = cut};
+    *engine->last = request;
+    engine->last = &request->next;
+    return request;
+}
+
+static bool good_step(struct engine *engine, struct rpc_call *call, uint64_t step)
+{
+    char detail[128];
+    if (step < LK_STEP_MAX)
+        return true;
+    snprintf(detail, sizeof detail, "step %" PRIu64 ": expected less than 2^53", step);
+    bad(engine, call, LK_INVALID_ARGUMENT, detail);
+    return false;
+}
+
+static void receive_get(struct engine *engine, struct rpc_call *call)
+{
+    Lk__GetBatchRequest *get = lk__get_batch_request__unpack(NULL, call->header_bytes, call->header);
+    uint32_t s;
+    char detail[192];
+    if (get == NULL) {
+        bad(engine, call, LK_INVALID_ARGUMENT, "GetBatch: the request is no GetBatchRequest");
+        return;
+    }
+    if (find_stream(engine, call, get->stream, &s) && good_step(engine, call, get->step) &&
+        same_stream(engine, call, &engine->stream[s], &get->stream_digest)) {
+        uint32_t size = steps_size(engine->stream[s].stream.recipe, get->step);
+        if (get->world < 1 || get->world > size || get->rank >= get->world) {
+            snprintf(detail, sizeof detail,
+                     "rank %u of %u: expected a rank below the world size, and a world size of 1 to "
+                     "%u, the sequences of step %" PRIu64,
+                     get->rank, get->world, size, get->step);
+            bad(engine, call, LK_INVALID_ARGUMENT, detail);
+        } else {
+            struct request *request =
+                wait_for(engine, call, s, get->step, steps_cut(size, get->rank, get->world));
+            request->client = get->client_id;
+        }
+    }
+    lk__get_batch_request__free_unpacked(get, NULL);
+}
+
+static void receive_trace(struct engine *engine, struct rpc_call *call)
+{
+    Lk__TraceRequest *trace = lk__trace_request__unpack(NULL, call->header_bytes, call->header);
+    uint32_t s;
+    if (trace == NULL) {
+        bad(engine, call, LK_INVALID_ARGUMENT, "Trace: the request is no TraceRequest");
+        return;
+    }
+    if (find_stream(engine, call, trace->stream, &s) && good_step(engine, call, trace->step)) {
+        struct steps_cut all = whole(&engine->stream[s], trace->step);
+        uint32_t rows = trace->rows == 0 && trace->first_row < all.rows
+                            ? all.rows - trace->first_row
+                            : trace->rows;
+        if (trace->first_row >= all.rows || rows > all.rows - trace->first_row)
+            bad(engine, call, LK_INVALID_ARGUMENT, "Trace: rows beyond the step's sequences");
+        else
+            (void)wait_for(engine, call, s, trace->step,
+                           (struct steps_cut){.first = trace->first_row, .rows = rows});
+    }
+    lk__trace_request__free_unpacked(trace, NULL);
+}
+
+static void receive_digest(struct engine *engine, struct rpc_call *call)
+{
+    Lk__DigestRequest *digest = lk__digest_request__unpack(NULL, call->header_bytes, call->header);
+    uint32_t s;
+    if (digest == NULL) {
+        bad(engine, call, LK_INVALID_ARGUMENT, "Digest: the request is no DigestRequest");
+        return;
+    }
+    if (find_stream(engine, call, digest->stream, &s) && good_step(engine, call, digest->to)) {
+        if (digest->from >= digest->to || digest->to - digest->from > STEPS_A_DIGEST_CALL) {
+            bad(engine, call, LK_INVALID_ARGUMENT, "Digest: expected from < to, 10,000 steps at most");
+        } else {
+            struct request *request = wait_for(engine, call, s, digest->from,
+                                               whole(&engine->stream[s], digest->from));
+            request->from = digest->from;
+            request->to = digest->to;
+        }
+    }
+    lk__digest_request__free_unpacked(digest, NULL);
+}
+
+static void receive_checkpoint(struct engine *engine, struct rpc_call *call)
+{
+    Lk__CheckpointRequest *ask =
+        lk__checkpoint_request__unpack(NULL, call->header_bytes, call->header);
+    uint32_t s;
+    if (ask == NULL) {
+        bad(engine, call, LK_INVALID_ARGUMENT, "Checkpoint: the request is no CheckpointRequest");
+        return;
+    }
+    if (find_stream(engine, call, ask->stream, &s) && good_step(engine, call, ask->step)) {
+        uint8_t digest[16], state[LK_STATE_BYTES];
+        Lk__CheckpointReply reply = LK__CHECKPOINT_REPLY__INIT;
+        lk_digest_put(engine->stream[s].stream.digest, digest);
+        lk_state_put(ask->step, digest, state);
+        reply.state = (ProtobufCBinaryData){.data = state, .len = sizeof state};
+        rpc_reply(call, &reply.base, NULL, 0);
+    }
+    lk__checkpoint_request__free_unpacked(ask, NULL);
+}
+
+static void receive_status(struct engine *engine, struct rpc_call *call)
+{
+    struct lk_buf json = {0};
+    Lk__StatusReply reply = LK__STATUS_REPLY__INIT;
+    engine_status(engine, &json);
+    reply.json = (char *)(uintptr_t)lk_buf_cstr(&json);
+    rpc_reply(call, &reply.base, NULL, 0);
+    lk_buf_done(&json);
+}
+
+static void receive(struct engine *engine, struct rpc_call *call)
+{
+    switch (call->method) {
+    case LK_METHOD_HELLO:
+        reply_hello(engine, call);
+        break;
+    case LK_METHOD_GET_BATCH:
+        receive_get(engine, call);
+        break;
+    case LK_METHOD_TRACE:
+        receive_trace(engine, call);
+        break;
+    case LK_METHOD_DIGEST:
+        receive_digest(engine, call);
+        break;
+    case LK_METHOD_CHECKPOINT:
+        receive_checkpoint(engine, call);
+        break;
+    case LK_METHOD_STATUS:
+        receive_status(engine, call);
+        break;
+    default:
+        bad(engine, call, LK_UNIMPLEMENTED, "this service has no such method");
+    }
+}
+
+static void forget_peer(struct engine *engine, uint32_t peer)
+{
+    struct request **link = &engine->waiting;
+    while (*link != NULL) {
+        if ((*link)->call->peer != peer) {
+            link = &(*link)->next;
+            continue;
+        }
+        struct request *request = request_unlink(engine, link);
+        rpc_drop(request->call);
+        request_free(request);
+    }
+}
+
+void requests_receive(struct engine *engine)
+{
+    struct rpc_event event;
+    while (rpc_server_next(engine->rpc, &event)) {
+        if (event.kind == RPC_EVENT_PEER_GONE)
+            forget_peer(engine, event.peer);
+        else
+            receive(engine, event.call);
+    }
+}

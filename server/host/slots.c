@@ -1,0 +1,207 @@
+#include "host/slots.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ALIGN 4096u
+
+struct lease {
+    uint64_t id;
+    uint64_t client;
+    uint32_t slot;
+};
+
+struct slots {
+    int fd;
+    uint8_t *map;
+    uint64_t slot_bytes;
+    uint32_t n, leased_max, tokens;
+    bool *used;         /* [n] by a cursor */
+    uint32_t *leases;   /* [n] how many */
+    uint32_t leased;    /* slots with leases */
+    uint64_t last_id;
+    struct lease *lease;
+    uint32_t n_lease, cap_lease;
+};
+
+static uint64_t align(uint64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Parts are bounded by one a token. The pages of those that are not there are never touched. */
+static uint64_t bytes_of_slot(uint32_t rows, uint32_t tokens)
+{
+    return align(sizeof(struct lk_batch_head) + (uint64_t)rows * sizeof(struct lk_batch_row)) +
+           align((uint64_t)rows * tokens * 4) +
+           align((uint64_t)rows * tokens * sizeof(struct lk_batch_part));
+}
+
+enum lk_code slots_open(uint16_t region, uint32_t n, uint32_t leased_max, uint32_t rows,
+                        uint32_t tokens, struct slots **ret_slots, struct lk_err *err)
+{
+    struct slots *slots = lk_zalloc(1, sizeof *slots);
+    slots->last_id = (uint64_t)region << 48;
+    slots->n = n;
+    slots->leased_max = leased_max;
+    slots->tokens = tokens;
+    slots->slot_bytes = bytes_of_slot(rows, tokens);
+    slots->used = lk_zalloc(n, sizeof *slots->used);
+    slots->leases = lk_zalloc(n, sizeof *slots->leases);
+    slots->map = MAP_FAILED;
+    slots->fd = memfd_create("lanekeeper-batches", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (slots->fd < 0 || ftruncate(slots->fd, (off_t)slots_bytes(slots)) != 0)
+        goto failed;
+    slots->map = mmap(NULL, slots_bytes(slots), PROT_READ | PROT_WRITE, MAP_SHARED, slots->fd, 0);
+    if (slots->map == MAP_FAILED ||
+        fcntl(slots->fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE) != 0)
+        goto failed;
+    *ret_slots = slots;
+    return LK_OK;
+
+failed:;
+    enum lk_code code = lk_fail(err, LK_RESOURCE_EXHAUSTED,
+                                "cannot make batch memory of %llu bytes (%u slots): %s",
+                                (unsigned long long)slots_bytes(slots), n, strerror(errno));
+    slots_close(slots);
+    return code;
+}
+
+void slots_close(struct slots *slots)
+{
+    if (slots == NULL)
+        return;
+    if (slots->map != MAP_FAILED)
+        munmap(slots->map, slots_bytes(slots));
+    if (slots->fd >= 0)
+        close(slots->fd);
+    free(slots->used);
+    free(slots->leases);
+    free(slots->lease);
+    free(slots);
+}
+
+int slots_fd(const struct slots *slots)
+{
+    return slots->fd;
+}
+
+uint64_t slots_bytes(const struct slots *slots)
+{
+    return slots->slot_bytes * slots->n;
+}
+
+uint64_t slots_offset(const struct slots *slots, uint32_t slot)
+{
+    LK_CHECK(slot < slots->n);
+    return slots->slot_bytes * slot;
+}
+
+struct lk_batch_head *slots_head(const struct slots *slots, uint32_t slot)
+{
+    return (struct lk_batch_head *)(slots->map + slots_offset(slots, slot));
+}
+
+struct lk_batch_row *slots_row(const struct slots *slots, uint32_t slot, uint32_t row)
+{
+    struct lk_batch_head *head = slots_head(slots, slot);
+    LK_CHECK(row < head->rows);
+    return (struct lk_batch_row *)(head + 1) + row;
+}
+
+uint32_t *slots_tokens(const struct slots *slots, uint32_t slot, uint32_t row)
+{
+    struct lk_batch_head *head = slots_head(slots, slot);
+    LK_CHECK(row < head->rows);
+    return (uint32_t *)((uint8_t *)head + head->tokens_at) + (size_t)row * slots->tokens;
+}
+
+struct lk_batch_part *slots_parts(const struct slots *slots, uint32_t slot)
+{
+    struct lk_batch_head *head = slots_head(slots, slot);
+    return (struct lk_batch_part *)((uint8_t *)head + head->parts_at);
+}
+
+uint32_t slots_take(struct slots *slots, uint64_t step, uint32_t rows)
+{
+    uint32_t slot = 0;
+    while (slot < slots->n && (slots->used[slot] || slots->leases[slot] > 0))
+        slot++;
+    if (slot == slots->n)
+        return SLOT_NONE;
+    slots->used[slot] = true;
+    struct lk_batch_head *head = slots_head(slots, slot);
+    uint64_t rows_end = sizeof *head + (uint64_t)rows * sizeof(struct lk_batch_row);
+    memset(head, 0, rows_end);
+    *head = (struct lk_batch_head){.magic = LK_BATCH_MAGIC,
+                                   .rows = rows,
+                                   .tokens = slots->tokens,
+                                   .step = step,
+                                   .tokens_at = align(rows_end),
+                                   .bytes = slots->slot_bytes};
+    head->parts_at = head->tokens_at + align((uint64_t)rows * slots->tokens * 4);
+    return slot;
+}
+
+void slots_put(struct slots *slots, uint32_t slot)
+{
+    LK_CHECK(slot < slots->n && slots->used[slot]);
+    slots->used[slot] = false;
+}
+
+uint64_t slots_lease(struct slots *slots, uint32_t slot, uint64_t client)
+{
+    LK_CHECK(slot < slots->n && slots->used[slot]);
+    if ((slots->leases[slot] == 0 && slots->leased == slots->leased_max) ||
+        slots->n_lease == LEASES_MAX)
+        return 0;
+    if (slots->n_lease == slots->cap_lease) {
+        slots->cap_lease = slots->cap_lease == 0 ? 64 : 2 * slots->cap_lease;
+        slots->lease = lk_resize(slots->lease, slots->cap_lease, sizeof *slots->lease);
+    }
+    slots->leased += slots->leases[slot]++ == 0;
+    slots->lease[slots->n_lease++] =
+        (struct lease){.id = ++slots->last_id, .client = client, .slot = slot};
+    return slots->last_id;
+}
+
+static void lease_end(struct slots *slots, uint32_t i)
+{
+    uint32_t slot = slots->lease[i].slot;
+    LK_CHECK(slots->leases[slot] > 0);
+    slots->leased -= --slots->leases[slot] == 0;
+    slots->lease[i] = slots->lease[--slots->n_lease];
+}
+
+void slots_release(struct slots *slots, uint64_t client, uint64_t lease)
+{
+    for (uint32_t i = 0; i < slots->n_lease; i++) {
+        if (slots->lease[i].id == lease && slots->lease[i].client == client) {
+            lease_end(slots, i);
+            return;
+        }
+    }
+}
+
+void slots_release_all(struct slots *slots, uint64_t client)
+{
+    for (uint32_t i = slots->n_lease; i-- > 0;)
+        if (slots->lease[i].client == client)
+            lease_end(slots, i);
+}
+
+void slots_stats(const struct slots *slots, struct slots_stats *ret_stats)
+{
+    *ret_stats = (struct slots_stats){.slots = slots->n,
+                                      .leased = slots->leased,
+                                      .leases = slots->n_lease,
+                                      .bytes_each = slots->slot_bytes};
+    for (uint32_t i = 0; i < slots->n; i++)
+        ret_stats->used += slots->used[i];
+}

@@ -1,0 +1,191 @@
+#include "host/stream.h"
+
+#include "config/canonical.h"
+#include "store/file.h"
+#include "store/list.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENIZER_FILE_MAX (256u << 20)
+
+static const enum lk_tokenizer_kind kind_of[] = {
+    [LK_TOKENISE_BYTES] = LK_TOKENIZER_BYTES,
+    [LK_TOKENISE_HF] = LK_TOKENIZER_HF,
+    [LK_TOKENISE_PAIR] = LK_TOKENIZER_PAIR,
+};
+
+/* tokenizer_config.json beside @path, when there is one. */
+static enum lk_code read_beside(const char *path, char **ret_name, struct lk_buf *out,
+                                struct lk_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    int folder = slash != NULL ? (int)(slash - path) + 1 : 0;
+    *ret_name = lk_format("%.*stokenizer_config.json", folder, path);
+    enum lk_code code = lk_file_read_all(*ret_name, TOKENIZER_FILE_MAX, out, err);
+    return code == LK_NOT_FOUND ? LK_OK : code;
+}
+
+enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenizer **ret_tokenizer,
+                              struct lk_err *err)
+{
+    const struct lk_tokenizer_recipe *from = &recipe->tokenizer;
+    struct lk_buf main = {0}, merges = {0}, config = {0};
+    char *config_name = NULL;
+    enum lk_code code = LK_OK;
+
+    if (from->path != NULL)
+        code = lk_file_read_all(from->path, TOKENIZER_FILE_MAX, &main, err);
+    if (code == LK_OK && from->merges != NULL)
+        code = lk_file_read_all(from->merges, TOKENIZER_FILE_MAX, &merges, err);
+    if (code == LK_OK && from->source == LK_TOKENISE_HF)
+        code = read_beside(from->path, &config_name, &config, err);
+    if (code == LK_OK) {
+        struct lk_tokenizer_files files = {
+            .kind = kind_of[from->source],
+            .special_in_text = from->special_as_text ? LK_SPECIAL_TEXT : LK_SPECIAL_SPLIT,
+            .main = main.data,
+            .main_bytes = main.len,
+            .main_name = from->path,
+            .merges = merges.data,
+            .merges_bytes = merges.len,
+            .merges_name = from->merges,
+            .config = config.data,
+            .config_bytes = config.len,
+            .config_name = config_name,
+        };
+        code = lk_tokenizer_new(&files, ret_tokenizer, err);
+    }
+    lk_buf_done(&main);
+    lk_buf_done(&merges);
+    lk_buf_done(&config);
+    free(config_name);
+    return code;
+}
+
+static enum lk_code find_token(const struct stream *stream, const char *key, const char *text,
+                               bool *ret_has, uint32_t *ret_id, struct lk_err *err)
+{
+    if (text == NULL)
+        return LK_OK;
+    if (lk_tokenizer_find(stream->tokenizer, text, ret_id, err) != LK_OK)
+        return lk_fail_in(err, "stream %s: tokenizer.%s", stream->recipe->name, key);
+    *ret_has = true;
+    return LK_OK;
+}
+
+static void shape_of(struct stream *stream, uint32_t d)
+{
+    const struct lk_index *index = &stream->index[d];
+    uint64_t *first = lk_zalloc((size_t)index->shards + 1, sizeof *first);
+    for (uint32_t s = 0; s < index->shards; s++)
+        first[s] = index->shard[s].first_row;
+    first[index->shards] = index->rows;
+    stream->shard_first[d] = first;
+    stream->shape[d] = (struct lk_shape){
+        .shards = index->shards, .shard_first = first, .row_bytes = index->row_bytes};
+}
+
+static enum lk_code open_dataset(struct stream *stream, const struct lk_config *config, uint32_t d,
+                                 struct lk_err *err)
+{
+    const struct lk_dataset_recipe *dataset = &stream->recipe->dataset[d];
+    struct lk_dataset_files files = {0};
+    char real[PATH_MAX];
+    char *path = lk_config_index_path(config, dataset);
+    enum lk_code code = lk_index_open(path, &stream->index[d], err);
+
+    free(path);
+    if (code == LK_OK)
+        code = lk_dataset_list(dataset->path, &files, err);
+    if (code == LK_OK) {
+        stream->root[d] = lk_strdup(realpath(files.root, real) != NULL ? real : files.root);
+        code = lk_index_check_files(&stream->index[d], stream->root[d], lk_file_opener(), err);
+    }
+    if (code == LK_OK && files.n != stream->index[d].shards)
+        code = lk_fail(err, LK_DATA_LOSS,
+                       "%s has %u shards, its index %u: make the index anew, which makes a new stream",
+                       dataset->path, files.n, stream->index[d].shards);
+    lk_dataset_files_done(&files);
+    if (code != LK_OK)
+        return lk_fail_in(err, "stream %s, dataset %s", stream->recipe->name, dataset->name);
+    shape_of(stream, d);
+    return LK_OK;
+}
+
+static void make_digests(struct stream *stream)
+{
+    uint32_t n = stream->recipe->n_datasets;
+    struct lk_digest *datasets = lk_zalloc(n, sizeof *datasets);
+    for (uint32_t d = 0; d < n; d++)
+        datasets[d] = stream->index[d].digest;
+    lk_recipe_digests(stream->recipe, datasets, lk_tokenizer_digest(stream->tokenizer),
+                      &stream->order, &stream->digest);
+    free(datasets);
+}
+
+static void make_summary(struct stream *stream)
+{
+    const struct lk_recipe *recipe = stream->recipe;
+    bool all_release = true, any_stop = false;
+    for (uint32_t d = 0; d < recipe->n_datasets; d++) {
+        all_release = all_release && recipe->dataset[d].then == LK_THEN_RELEASE;
+        any_stop = any_stop || recipe->dataset[d].then == LK_THEN_STOP;
+    }
+    stream->finite = all_release || any_stop;
+    for (uint32_t i = 0; i < recipe->n_batches; i++)
+        if (recipe->batch[i].size > stream->batch_max)
+            stream->batch_max = recipe->batch[i].size;
+}
+
+enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct stream *ret_stream,
+                         struct lk_err *err)
+{
+    const struct lk_recipe *recipe = &config->stream[number];
+    uint32_t n = recipe->n_datasets;
+    struct stream stream = {.recipe = recipe, .number = number};
+    enum lk_code code = LK_OK;
+
+    stream.index = lk_zalloc(n, sizeof *stream.index);
+    stream.root = lk_zalloc(n, sizeof *stream.root);
+    stream.shape = lk_zalloc(n, sizeof *stream.shape);
+    stream.shard_first = lk_zalloc(n, sizeof *stream.shard_first);
+    for (uint32_t d = 0; d < n && code == LK_OK; d++)
+        code = open_dataset(&stream, config, d, err);
+    if (code == LK_OK)
+        code = stream_tokenizer(recipe, &stream.tokenizer, err);
+    if (code == LK_OK)
+        code = find_token(&stream, "append", recipe->tokenizer.append, &stream.has_append,
+                          &stream.append, err);
+    if (code == LK_OK)
+        code = find_token(&stream, "prepend", recipe->tokenizer.prepend, &stream.has_prepend,
+                          &stream.prepend, err);
+    if (code == LK_OK)
+        code = plan_init(&stream.plan, recipe, stream.shape, err);
+    if (code != LK_OK) {
+        stream_done(&stream);
+        return code;
+    }
+    make_digests(&stream);
+    make_summary(&stream);
+    *ret_stream = stream;
+    return LK_OK;
+}
+
+void stream_done(struct stream *stream)
+{
+    uint32_t n = stream->recipe != NULL ? stream->recipe->n_datasets : 0;
+    for (uint32_t d = 0; d < n; d++) {
+        lk_index_close(&stream->index[d]);
+        free(stream->root[d]);
+        free(stream->shard_first[d]);
+    }
+    free(stream->index);
+    free(stream->root);
+    free(stream->shape);
+    free(stream->shard_first);
+    plan_done(&stream->plan);
+    lk_tokenizer_free(stream->tokenizer);
+    *stream = (struct stream){0};
+}

@@ -1,0 +1,43 @@
+/*
+ * An opened stream: the recipe with everything it refers to, read and checked: the datasets' indexes,
+ * the tokenizer, the plan, and the digests that name what comes out. Immutable once opened. Daemon and
+ * offline tools begin here.
+ */
+#ifndef LK_HOST_STREAM_H
+#define LK_HOST_STREAM_H
+
+#include "base/digest.h"
+#include "config/config.h"
+#include "core/plan.h"
+#include "format/index.h"
+#include "op/tokenise/tokenizer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct stream {
+    const struct lk_recipe *recipe;   /* borrowed from the configuration */
+    uint32_t number;                  /* in the configuration */
+    struct lk_index *index;           /* [n_datasets] */
+    char **root;                      /* [n_datasets] directory of the shards */
+    struct lk_shape *shape;           /* [n_datasets] */
+    uint64_t **shard_first;           /* [n_datasets][shards + 1] */
+    struct lk_plan plan;
+    struct lk_tokenizer *tokenizer;
+    bool has_append, has_prepend;
+    uint32_t append, prepend;
+    struct lk_digest order, digest;   /* order digest; stream digest */
+    uint32_t batch_max;               /* sequences of the largest step */
+    bool finite;                      /* some lane may end */
+};
+
+/* Errors name what is missing or wrong and how to mend it ("run `lanekeeper index CONFIG`"). */
+enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct stream *ret_stream,
+                         struct lk_err *err);
+void stream_done(struct stream *stream); /* safe on a zeroed one */
+
+/* The tokenizer that a recipe asks for, and the ids of its appended and prepended tokens. */
+enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenizer **ret_tokenizer,
+                              struct lk_err *err);
+
+#endif
