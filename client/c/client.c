@@ -180,10 +180,10 @@ static struct call *window_at(struct lanekeeper *h, uint64_t step)
     return &h->window[step % WINDOW];
 }
 
-/* Asks for the next step, and for as many after it as look-ahead says. */
-static void window_fill(struct lanekeeper *h)
+/* Asks for the next @n steps, as far as the stream is known to go. */
+static void window_fill(struct lanekeeper *h, uint32_t n)
 {
-    for (uint64_t i = 0; i <= h->lookahead; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         uint64_t step = h->next + i;
         if (step < h->next || (i > 0 && step >= h->end))
             break;
@@ -204,13 +204,13 @@ enum lanekeeper_code lanekeeper_next(struct lanekeeper *handle, struct lanekeepe
 {
     *ret_batch = (struct lanekeeper_batch){0};
     handle_begin(handle);
-    window_fill(handle);
+    window_fill(handle, handle->lookahead + 1);
     struct call *call = window_at(handle, handle->next);
     enum lanekeeper_code code = handle_wait(handle, call);
     if (code == LANEKEEPER_OK) {
         batch_move(call, ret_batch);
         handle->next++;
-        window_fill(handle);
+        window_fill(handle, handle->lookahead);
         handle_advance(handle); /* sends at once: the daemon works while the trainer computes */
     } else if (call->state == CALL_DONE) {
         call_end(call); /* asked again the next time */
