@@ -218,10 +218,23 @@ static enum seq_pull drain(struct fit *f, struct seq_counts *counts, struct lk_i
     return SEQ_END;
 }
 
+/* The record stays where it is: its tokens are still accounted for. */
+static enum seq_pull too_long(const struct fit *f, struct lk_err *err)
+{
+    (void)lk_fail(err, LK_FAILED_PRECONDITION,
+                  "dataset %u row %llu: a record of %u tokens does not fit a sequence of %u: "
+                  "put `split` before %s",
+                  f->waiting.dataset, (unsigned long long)f->waiting.row, f->waiting.tokens,
+                  f->sequence, f->best ? "best_fit" : "first_fit");
+    return SEQ_ERROR;
+}
+
 static enum seq_pull fit_next(void *stage, struct seq_input *in, struct lk_item *ret_item)
 {
     struct fit *f = stage;
     while (!f->ended || f->waiting.tokens > 0) {
+        if (f->waiting.tokens > f->sequence)
+            return too_long(f, in->err);
         if (f->waiting.tokens > 0) {
             if (lay_down(f, in->counts, ret_item) == SEQ_OK)
                 return SEQ_OK;
@@ -236,14 +249,6 @@ static enum seq_pull fit_next(void *stage, struct seq_input *in, struct lk_item 
         if (got != SEQ_OK)
             return got;
         LK_CHECK(record.n == 1);
-        if (record.tokens > f->sequence) {
-            (void)lk_fail(in->err, LK_FAILED_PRECONDITION,
-                          "dataset %u row %llu: a record of %u tokens does not fit a sequence of %u: "
-                          "put `split` before %s",
-                          record.span->dataset, (unsigned long long)record.span->row, record.tokens,
-                          f->sequence, f->best ? "best_fit" : "first_fit");
-            return SEQ_ERROR;
-        }
         f->waiting = record.span[0];
     }
     return drain(f, in->counts, ret_item);
@@ -312,8 +317,6 @@ static void fit_load(void *stage, struct lk_reader *in)
     f->drain_bin = (uint32_t)lk_read_bounded(in, f->bins);
     if (lk_read_bounded(in, 1) == 1)
         (void)seq_get_span(in, f->datasets, &f->waiting);
-    if (f->waiting.tokens > f->sequence)
-        in->bad = 1;
     for (uint32_t g = 0; g < f->groups; g++)
         for (uint32_t i = 0; i < f->bins && !in->bad; i++)
             load_bin(f, &f->group[g], in);

@@ -162,7 +162,10 @@ def expected(case):
 def compare(dump, seed):
     """None, or how the lanes differ from the oracle."""
     case = random_case(seed)
-    got = subprocess.run([dump], input=text_of(case), capture_output=True, text=True)
+    try:
+        got = subprocess.run([dump], input=text_of(case), capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return f"{dump} does not end", 0, ""
     if got.returncode != 0:
         return f"{dump} exited with {got.returncode}: {got.stderr.strip()[-2000:]}", 0, ""
     lines, want = got.stdout.splitlines(), list(expected(case))

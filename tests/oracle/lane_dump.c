@@ -119,7 +119,7 @@ static void read_case(struct dump *d)
     synth_init(s, (uint32_t)read_number());
     s->recipe.seed = seed;
     s->recipe.lanes = lanes;
-    s->recipe.mixture = (enum lk_measure)read_number();
+    s->recipe.mixture = (enum lk_mixture_unit)read_number();
     s->recipe.block_rows = (uint32_t)read_number();
     s->recipe.permute_blocks = read_number() != 0;
     s->recipe.permute_rows = read_number() != 0;
@@ -279,11 +279,19 @@ static void run_hostilely(const struct dump *d, uint32_t number, const struct ru
             compare(run, h.lane, &item);
         if (pull == SEQ_WANT)
             host_act(&h);
-        if ((pull == SEQ_OK || pull == SEQ_WANT) && host_draw(&h, 1000) < d->saves)
+        if (pull == SEQ_OK && host_draw(&h, 1000) < d->saves)
+            host_reload(&h);
+        if (pull == SEQ_WANT && host_draw(&h, 16000) < d->saves) /* rarer: it must get on */
             host_reload(&h);
     }
     if (lane_position(h.lane) != run->n || pull != run->end)
         fail("the hostile run ends otherwise", number, lane_position(h.lane));
+    if (pull == SEQ_END) {
+        struct lk_item item;
+        host_reload(&h);
+        if (synth_next(&d->synth, h.lane, &item) != SEQ_END)
+            fail("loaded after its end, the lane goes on", number, lane_position(h.lane));
+    }
     struct lane_totals totals;
     lane_totals(h.lane, &totals);
     if (memcmp(&totals, &run->totals, sizeof totals) != 0)
