@@ -155,7 +155,7 @@ static const uint8_t *strip_left(const struct lk_added_scan *scan, const uint8_t
             break;
         p = before;
     }
-    return p;
+    return p > scan->done ? p : scan->done;
 }
 
 static const uint8_t *strip_right(struct lk_added_scan *scan, const uint8_t *p)
@@ -211,21 +211,24 @@ static bool next_token(struct lk_added_scan *scan, struct lk_part *ret_part)
 
 bool lk_added_scan_next(struct lk_added_scan *scan, struct lk_part *ret_part)
 {
-    struct lk_part token = scan->token;
-
-    if (token.token == NULL && !next_token(scan, &token)) {
-        *ret_part = (struct lk_part){.p = scan->done, .end = scan->end, .token = NULL};
-        scan->done = scan->end;
-        return ret_part->p < ret_part->end;
+    for (;;) {
+        struct lk_part token = scan->token;
+        if (token.token == NULL && !next_token(scan, &token)) {
+            *ret_part = (struct lk_part){.p = scan->done, .end = scan->end, .token = NULL};
+            scan->done = scan->end;
+            return ret_part->p < ret_part->end;
+        }
+        if (scan->done < token.p) {
+            *ret_part = (struct lk_part){.p = scan->done, .end = token.p, .token = NULL};
+            scan->token = token;
+            scan->done = token.p;
+            return true;
+        }
+        scan->token.token = NULL;
+        scan->done = token.end;
+        *ret_part = token;
+        if (token.p < token.end)
+            return true;
+        /* else all of it was swallowed by the token before: as if it were not there */
     }
-    if (scan->done < token.p) {
-        *ret_part = (struct lk_part){.p = scan->done, .end = token.p, .token = NULL};
-        scan->token = token;
-        scan->done = token.p;
-        return true;
-    }
-    scan->token.token = NULL;
-    scan->done = token.end;
-    *ret_part = token;
-    return true;
 }
