@@ -295,19 +295,46 @@ static enum lk_code find(struct listing *l, const char *path, char **ret_root, s
     return expand(l, path, literal, err);
 }
 
-enum lk_code lk_dataset_list(const char *path, struct lk_dataset_files *ret_files,
-                             struct lk_err *err)
+/* One more file beside those found already. */
+static enum lk_code find_beside(struct listing *l, const char *path, struct lk_err *err)
+{
+    struct stat st;
+    char *dir = dir_of(path, strlen(path));
+    enum lk_code code = LK_OK;
+
+    if (stat(path, &st) != 0)
+        code = lk_file_fail(err, errno, "cannot look at", path);
+    else if (S_ISDIR(st.st_mode) || strcmp(dir, l->root) != 0)
+        code = lk_fail(err, LK_INVALID_ARGUMENT,
+                       "%s: several paths must be files of one directory, here %s", path, l->root);
+    free(dir);
+    if (code != LK_OK)
+        return code;
+    const char *slash = strrchr(path, '/');
+    return add_file(l, lk_strdup(slash != NULL ? slash + 1 : path), &st, err);
+}
+
+enum lk_code lk_dataset_list_all(const char *const *paths, uint32_t n,
+                                 struct lk_dataset_files *ret_files, struct lk_err *err)
 {
     struct listing l = {0};
     char *root = NULL;
-    enum lk_code code = find(&l, path, &root, err);
+    enum lk_code code;
 
+    if (n == 1) {
+        code = find(&l, paths[0], &root, err);
+    } else {
+        l.root = root = dir_of(paths[0], strlen(paths[0]));
+        code = LK_OK;
+        for (uint32_t i = 0; i < n && code == LK_OK; i++)
+            code = find_beside(&l, paths[i], err);
+    }
     if (code == LK_OK)
         code = sort_shards(&l, err);
     if (code == LK_OK && l.n_shards == 0)
         code = lk_fail(err, LK_NOT_FOUND,
                        "%s: no shard found (*.jsonl, *.jsonl.gz, *.jsonl.zst), %zu other files%s%s",
-                       path, l.n_ignored, l.n_ignored > 0 ? ", one is " : "",
+                       paths[0], l.n_ignored, l.n_ignored > 0 ? ", one is " : "",
                        l.n_ignored > 0 ? l.ignored[0] : "");
     if (code == LK_OK) {
         hand_over(&l, root, ret_files);
@@ -316,4 +343,10 @@ enum lk_code lk_dataset_list(const char *path, struct lk_dataset_files *ret_file
     free(root);
     listing_done(&l);
     return code;
+}
+
+enum lk_code lk_dataset_list(const char *path, struct lk_dataset_files *ret_files,
+                             struct lk_err *err)
+{
+    return lk_dataset_list_all(&path, 1, ret_files, err);
 }

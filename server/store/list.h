@@ -23,4 +23,9 @@
 enum lk_code lk_dataset_list(const char *path, struct lk_dataset_files *ret_files,
                              struct lk_err *err);
 
+/* The same for @n >= 1 paths, as a shell makes them of a glob that nobody quoted: when there are
+ * several, they must be files of one directory. */
+enum lk_code lk_dataset_list_all(const char *const *paths, uint32_t n,
+                                 struct lk_dataset_files *ret_files, struct lk_err *err);
+
 #endif

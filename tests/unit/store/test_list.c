@@ -138,6 +138,31 @@ START_TEST(paths_that_mean_nothing_are_errors)
 }
 END_TEST
 
+START_TEST(a_glob_that_the_shell_expanded_is_the_same_dataset)
+{
+    static const char *const made[] = {"b.jsonl", "a.jsonl", "n.txt", "sub/c.jsonl"};
+    struct lk_dataset_files files;
+    struct lk_err err;
+    touch(made, 4);
+    const char *paths[] = {temp_path(&dir, "b.jsonl"), temp_path(&dir, "n.txt"),
+                           temp_path(&dir, "a.jsonl")};
+    ck_assert_int_eq(lk_dataset_list_all(paths, 3, &files, &err), LK_OK);
+    check_names(&files, (const char *const[]){"a.jsonl", "b.jsonl"}, 2);
+    ck_assert_str_eq(files.root, dir.path);
+    ck_assert_uint_eq(files.n_ignored, 1);
+    lk_dataset_files_done(&files);
+    paths[1] = temp_path(&dir, "sub/c.jsonl");
+    ck_assert_int_eq(lk_dataset_list_all(paths, 3, &files, &err), LK_INVALID_ARGUMENT);
+    paths[1] = temp_path(&dir, "sub");
+    ck_assert_int_eq(lk_dataset_list_all(paths, 3, &files, &err), LK_INVALID_ARGUMENT);
+    paths[1] = paths[0];
+    ck_assert_int_eq(lk_dataset_list_all(paths, 3, &files, &err), LK_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.text, "same shard twice"));
+    paths[1] = temp_path(&dir, "none");
+    ck_assert_int_eq(lk_dataset_list_all(paths, 3, &files, &err), LK_NOT_FOUND);
+}
+END_TEST
+
 START_TEST(links_are_followed_and_loops_refused)
 {
     struct lk_dataset_files files;
@@ -163,6 +188,7 @@ Suite *suite(void)
     tcase_add_test(t, the_same_shard_twice_is_an_error);
     tcase_add_test(t, a_glob_and_a_single_file_have_the_root_above_them);
     tcase_add_test(t, paths_that_mean_nothing_are_errors);
+    tcase_add_test(t, a_glob_that_the_shell_expanded_is_the_same_dataset);
     tcase_add_test(t, links_are_followed_and_loops_refused);
     suite_add_tcase(s, t);
     return s;

@@ -1,0 +1,221 @@
+#include "client/cli/cmd_index.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "client/cli/index_dataset.h"
+#include "config/config.h"
+#include "format/index.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_WELL = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2 };
+
+static const char usage[] =
+    "usage: lanekeeper index PATH... -o INDEX [--verify] [--threads N] [--json]\n"
+    "       lanekeeper index CONFIG.yaml [--verify] [--threads N] [--json]\n"
+    "\n"
+    "Scans the shards of a dataset (*.jsonl, *.jsonl.gz, *.jsonl.zst) and writes where their rows\n"
+    "lie. PATH is a directory (read recursively), a quoted glob, or files of one directory. Of a\n"
+    "configuration, the indexes of all its datasets are made, where it says they are.\n"
+    "\n"
+    "  -o INDEX     the file to write; it appears as a whole or not at all\n"
+    "  --verify     read the data again and compare every row with the index\n"
+    "  --threads N  1 to 256, default: the processors online; changes no byte of the result\n"
+    "  --json       one JSON object on standard output\n"
+    "\n"
+    "exit status: 0 all is well, 1 a failure, 2 usage\n";
+
+struct command {
+    const char **paths;
+    uint32_t n_paths;
+    const char *out;
+    bool json;
+    bool help;
+    struct lk_index_options options;
+    struct lk_buf text; /* for standard output */
+    uint32_t done, failed;
+};
+
+/* ---- arguments ---- */
+
+static bool parse_threads(const char *text, unsigned *ret_threads)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || n < 1 || n > LK_INDEX_THREADS_MAX)
+        return false;
+    *ret_threads = (unsigned)n;
+    return true;
+}
+
+static bool parse(struct command *c, int argc, char **argv)
+{
+    bool options = true;
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (!options || arg[0] != '-' || arg[1] == '\0')
+            c->paths[c->n_paths++] = arg;
+        else if (strcmp(arg, "--") == 0)
+            options = false;
+        else if (strcmp(arg, "--verify") == 0)
+            c->options.verify = true;
+        else if (strcmp(arg, "--json") == 0)
+            c->json = true;
+        else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)
+            c->help = true;
+        else if (strcmp(arg, "-o") == 0 && i + 1 < argc && c->out == NULL)
+            c->out = argv[++i];
+        else if (strcmp(arg, "--threads") == 0 && i + 1 < argc) {
+            if (!parse_threads(argv[++i], &c->options.threads))
+                return false;
+        } else
+            return false;
+    }
+    return true;
+}
+
+static bool is_config(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+/* ---- output ---- */
+
+static void put_text(struct command *c, const char *out, const struct lk_index_result *r)
+{
+    char hex[LK_DIGEST_HEX];
+    double seconds = (double)r->nanoseconds / 1e9;
+
+    lk_digest_hex(r->digest, hex);
+    lk_buf_putf(&c->text, "%s: %s%u shards, %llu rows, %.1f MB", out,
+                c->options.verify ? "verified, " : "", r->shards, (unsigned long long)r->rows,
+                (double)r->file_bytes / 1e6);
+    if (r->data_bytes != r->file_bytes)
+        lk_buf_putf(&c->text, " (%.1f MB of data)", (double)r->data_bytes / 1e6);
+    lk_buf_putf(&c->text, " in %.2f s, digest %s\n", seconds, hex);
+}
+
+static void put_json(struct command *c, const char *path, const char *out,
+                     const struct lk_index_result *r, const struct lk_err *err)
+{
+    lk_buf_puts(&c->text, c->done > 1 ? ",{\"path\":" : "{\"path\":");
+    lk_json_quote(&c->text, path, strlen(path));
+    lk_buf_puts(&c->text, ",\"index\":");
+    lk_json_quote(&c->text, out, strlen(out));
+    if (r == NULL) {
+        lk_buf_putf(&c->text, ",\"ok\":false,\"code\":\"%s\",\"error\":", lk_code_name(err->code));
+        lk_json_quote(&c->text, err->text, strlen(err->text));
+        lk_buf_puts(&c->text, "}");
+        return;
+    }
+    char hex[LK_DIGEST_HEX];
+    lk_digest_hex(r->digest, hex);
+    lk_buf_putf(&c->text,
+                ",\"ok\":true,\"shards\":%u,\"rows\":%llu,\"file_bytes\":%llu,\"data_bytes\":%llu,"
+                "\"digest\":\"%s\",\"nanoseconds\":%llu}",
+                r->shards, (unsigned long long)r->rows, (unsigned long long)r->file_bytes,
+                (unsigned long long)r->data_bytes, hex, (unsigned long long)r->nanoseconds);
+}
+
+/* A full disk or a closed pipe must not look like success. */
+static int print(struct command *c)
+{
+    if (c->json)
+        lk_buf_putf(&c->text, "],\"ok\":%s}\n", c->failed == 0 ? "true" : "false");
+    bool written = fwrite(c->text.data, 1, c->text.len, stdout) == c->text.len &&
+                   fflush(stdout) == 0;
+    if (!written)
+        (void)fputs("lanekeeper: cannot write to standard output\n", stderr);
+    return written && c->failed == 0 ? EXIT_WELL : EXIT_PROBLEM;
+}
+
+/* ---- work ---- */
+
+static void index_one(struct command *c, const char *const *paths, uint32_t n, const char *out)
+{
+    struct lk_index_result result;
+    struct lk_err err = {.code = LK_OK, .text = ""};
+    enum lk_code code = lk_index_dataset(paths, n, out, &c->options, &result, &err);
+
+    c->done++;
+    if (code != LK_OK) {
+        c->failed++;
+        (void)fprintf(stderr, "lanekeeper: %s\n", err.text);
+    }
+    if (c->json)
+        put_json(c, paths[0], out, code == LK_OK ? &result : NULL, &err);
+    else if (code == LK_OK)
+        put_text(c, out, &result);
+}
+
+/* Streams share the index of a dataset that they name alike. */
+static bool seen_before(const struct lk_config *config, uint32_t stream, uint32_t dataset)
+{
+    const char *name = config->stream[stream].dataset[dataset].name;
+    for (uint32_t s = 0; s < stream; s++)
+        for (uint32_t d = 0; d < config->stream[s].n_datasets; d++)
+            if (strcmp(config->stream[s].dataset[d].name, name) == 0)
+                return true;
+    return false;
+}
+
+static void index_config(struct command *c, const char *path)
+{
+    struct lk_config config = {0};
+    struct lk_err err = {.code = LK_OK, .text = ""};
+
+    if (lk_config_load(path, &config, &err) != LK_OK) {
+        (void)fprintf(stderr, "lanekeeper: %s\n", err.text);
+        c->done++;
+        c->failed++;
+        if (c->json)
+            put_json(c, path, "", NULL, &err);
+        return;
+    }
+    for (uint32_t s = 0; s < config.n_streams; s++)
+        for (uint32_t d = 0; d < config.stream[s].n_datasets; d++) {
+            if (seen_before(&config, s, d))
+                continue;
+            const struct lk_dataset_recipe *dataset = &config.stream[s].dataset[d];
+            const char *data = dataset->path;
+            char *out = lk_config_index_path(&config, dataset);
+            index_one(c, &data, 1, out);
+            free(out);
+        }
+    lk_config_done(&config);
+}
+
+static unsigned processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > LK_INDEX_THREADS_MAX ? LK_INDEX_THREADS_MAX : (unsigned)n;
+}
+
+int lk_cmd_index(int argc, char **argv)
+{
+    struct command c = {.paths = lk_zalloc((size_t)argc, sizeof *c.paths),
+                        .options = {.threads = processors()}};
+    int status = EXIT_USAGE;
+
+    bool good = parse(&c, argc, argv);
+    bool config = good && c.n_paths == 1 && c.out == NULL && is_config(c.paths[0]);
+    if (good && c.help) {
+        status = fputs(usage, stdout) < 0 ? EXIT_PROBLEM : EXIT_WELL;
+    } else if (!good || c.n_paths == 0 || (c.out == NULL && !config)) {
+        (void)fputs(usage, stderr);
+    } else {
+        lk_buf_puts(&c.text, c.json ? "{\"datasets\":[" : "");
+        if (config)
+            index_config(&c, c.paths[0]);
+        else
+            index_one(&c, c.paths, c.n_paths, c.out);
+        status = print(&c);
+    }
+    lk_buf_done(&c.text);
+    free(c.paths);
+    return status;
+}
