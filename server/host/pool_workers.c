@@ -16,6 +16,7 @@
 #define HELLO_WITHIN_MS 60000  /* of a local worker's start */
 #define DOUBLINGS_MAX 6        /* of our patience with a slow task */
 #define TASK_ROW_BYTES 24
+#define HELLO_BYTES_MAX 8192   /* it is read before we know who sent it */
 
 static struct worker *by_peer(const struct pool *pool, uint32_t peer)
 {
@@ -74,22 +75,25 @@ static void drop_waiting(struct worker *worker, bool answer)
     }
 }
 
+/* The task that runs is the first; what comes of it may free other parts of its job, which then
+ * vanish from worker->running: so they are taken one by one. */
 void worker_lost(struct worker *worker, bool blame, const char *how)
 {
-    struct pool *pool = worker->pool;
-    uint32_t n = worker->n_running;
-    struct run running[POOL_SLOTS];
-    memcpy(running, worker->running, sizeof running);
-    worker->n_running = 0;
+    bool lone = worker->n_running == 1;
     worker->ready = false;
     drop_waiting(worker, true);
-    for (uint32_t i = 0; i < n; i++)
-        if (running[i].part != NULL)
-            running[i].part->copies--;
-    for (uint32_t i = 0; i < n; i++)
-        if (running[i].part != NULL)
-            part_returned(pool, running[i].part, blame && i == 0, n == 1, worker->local, how);
-    pool_pump_soon(pool);
+    for (uint32_t i = 0; i < worker->n_running; i++)
+        if (worker->running[i].part != NULL)
+            worker->running[i].part->copies--;
+    while (worker->n_running > 0) {
+        struct part *part = worker->running[0].part;
+        worker->running[0] = worker->running[1];
+        worker->n_running--;
+        if (part != NULL)
+            part_returned(worker->pool, part, blame, lone, worker->local, how);
+        blame = false;
+    }
+    pool_pump_soon(worker->pool);
 }
 
 /* --- hello --- */
@@ -128,8 +132,9 @@ static void answer_hello(struct worker *worker, struct rpc_call *call)
 
 static void on_hello(struct pool *pool, struct rpc_call *call)
 {
-    Lk__WorkerHelloRequest *hello =
-        lk__worker_hello_request__unpack(NULL, call->header_bytes, call->header);
+    Lk__WorkerHelloRequest *hello = NULL;
+    if (call->header_bytes <= HELLO_BYTES_MAX)
+        hello = lk__worker_hello_request__unpack(NULL, call->header_bytes, call->header);
     struct worker *worker = NULL;
     if (hello == NULL)
         rpc_fail(call, LK_INVALID_ARGUMENT, "a malformed hello", "");
@@ -278,25 +283,27 @@ static void take_result(struct worker *worker, const Lk__WorkerTaskRequest *requ
     worker_lost(worker, false, "");
 }
 
+/* Nothing is read of a request before we know that it comes from a worker. */
 static void on_task(struct pool *pool, struct rpc_call *call)
 {
+    struct worker *worker = by_peer(pool, call->peer);
+    if (worker == NULL) {
+        rpc_fail(call, LK_FAILED_PRECONDITION, "say hello again", "");
+        return;
+    }
     Lk__WorkerTaskRequest *request =
         lk__worker_task_request__unpack(NULL, call->header_bytes, call->header);
-    struct worker *worker = by_peer(pool, call->peer);
-    if (request == NULL || worker == NULL || worker->number != request->worker) {
-        rpc_fail(call, request == NULL ? LK_INVALID_ARGUMENT : LK_FAILED_PRECONDITION,
-                 request == NULL ? "a malformed request for a task" : "say hello again", "");
-    } else {
-        worker->heard_ms = loop_now_ms(pool->loop);
-        if (request->task != 0)
-            take_result(worker, request, call);
-        if (!worker->ready)
-            rpc_fail(call, LK_FAILED_PRECONDITION, "say hello again", "");
-        else if (worker->n_waiting == POOL_SLOTS)
-            rpc_fail(call, LK_RESOURCE_EXHAUSTED, "too many requests for tasks", "");
-        else
-            worker->waiting[worker->n_waiting++] = call;
-    }
+    worker->heard_ms = loop_now_ms(pool->loop);
+    if (request != NULL && request->worker == worker->number && request->task != 0)
+        take_result(worker, request, call);
+    if (request == NULL)
+        rpc_fail(call, LK_INVALID_ARGUMENT, "a malformed request for a task", "");
+    else if (!worker->ready || request->worker != worker->number)
+        rpc_fail(call, LK_FAILED_PRECONDITION, "say hello again", "");
+    else if (worker->n_waiting == POOL_SLOTS)
+        rpc_fail(call, LK_RESOURCE_EXHAUSTED, "too many requests for tasks", "");
+    else
+        worker->waiting[worker->n_waiting++] = call;
     if (request != NULL)
         lk__worker_task_request__free_unpacked(request, NULL);
     workers_dispatch(pool);
@@ -373,8 +380,7 @@ static void look_at(struct worker *worker, int64_t now)
              (unsigned long long)worker->number, worker->host, (long long)age);
     if (worker->local)
         proc_kill(worker, true);
-    else
-        worker_lost(worker, false, "was stuck");
+    worker_lost(worker, false, "was stuck");
 }
 
 static void answer_waiting(struct worker *worker, int64_t now)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,8 @@ struct fix {
     struct loop_timer timer, guard;
     uint64_t random;
     uint32_t killed, kills_max;
+    pid_t child;
+    int child_status;
 };
 
 static void on_log(void *owner, int level, const char *event, const char *text)
@@ -295,6 +298,77 @@ START_TEST(urgent_tasks_go_first_and_a_queued_one_can_be_hurried)
     for (int i = 0; i < 6; i++)
         ck_assert_uint_eq(f.first_tag[i], order[i]);
     fix_done(&f);
+}
+END_TEST
+
+/* --- a worker on another machine, as a person starts it --- */
+
+static void poll_child(void *owner)
+{
+    struct fix *f = owner;
+    if (waitpid(f->child, &f->child_status, WNOHANG) == f->child)
+        loop_stop(f->loop);
+    loop_set(f->loop, &f->timer, loop_now_ms(f->loop) + 2, poll_child, f);
+}
+
+static pid_t start_remote(const char *address, const char *token_file)
+{
+    char *path = beside_test("../../../lanekeeper-worker");
+    char *argv[] = {path, (char *)"--connect", (char *)address, (char *)"--token-file",
+                    (char *)token_file, NULL};
+    pid_t pid;
+    ck_assert_int_eq(posix_spawn(&pid, path, NULL, NULL, argv, environ), 0);
+    free(path);
+    return pid;
+}
+
+static void end_remote(pid_t pid, int expected)
+{
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, expected);
+}
+
+/* The same worker serves one daemon after the other: a restart costs time, only. */
+START_TEST(a_remote_worker_works_and_outlives_its_daemon)
+{
+    struct fix f;
+    struct lk_err err = {.text = ""};
+    fix_init(&f, 300, 100, NULL, 0);
+    char *token_file = lk_format("%s/token", f.corpus.dir);
+    FILE *file = fopen(token_file, "we");
+    ck_assert_ptr_nonnull(file);
+    (void)fputs("0123456789abcdef\n", file);
+    ck_assert_int_eq(fclose(file), 0);
+    f.config.listen = "tcp://127.0.0.1:0";
+    f.config.token_file = token_file;
+    fix_start(&f, 0);
+    char *address = lk_strdup(pool_address(f.pool));
+    pid_t pid = start_remote(address, token_file);
+    f.config.listen = address;
+    for (int round = 0; round < 3; round++) {
+        submit_all(&f);
+        run(&f);
+        ck_assert_uint_eq(f.done_rows, 300);
+        ck_assert_uint_eq(f.n_pids, (uint32_t)round + 1);
+        ck_assert_int_eq(f.pids[round], pid);
+        memset(f.seen, 0, 300);
+        f.done_rows = 0;
+        pool_close(f.pool);
+        ck_assert_msg(pool_open(&f.config, &f.pool, &err) == LK_OK, "%s", err.text);
+    }
+    ck_assert_int_eq(kill(pid, SIGTERM), 0);
+    end_remote(pid, SIGTERM);
+    file = fopen(token_file, "we");
+    (void)fputs("another token, a wrong one", file);
+    ck_assert_int_eq(fclose(file), 0);
+    loop_set(f.loop, &f.timer, loop_now_ms(f.loop), poll_child, &f);
+    f.child = start_remote(address, token_file);
+    loop_run(f.loop);
+    ck_assert(WIFEXITED(f.child_status) && WEXITSTATUS(f.child_status) == 1);
+    fix_done(&f);
+    free(address);
+    free(token_file);
 }
 END_TEST
 
@@ -581,6 +655,7 @@ Suite *suite(void)
     tcase_add_test(t, a_malformed_row_is_dropped_with_its_reason_where_the_recipe_says_so);
     tcase_add_test(t, data_that_changed_since_indexing_is_data_loss);
     tcase_add_test(t, urgent_tasks_go_first_and_a_queued_one_can_be_hurried);
+    tcase_add_test(t, a_remote_worker_works_and_outlives_its_daemon);
     suite_add_tcase(s, t);
     t = tcase_create("deaths");
     tcase_set_timeout(t, 90);

@@ -435,6 +435,45 @@ START_TEST(a_task_whose_result_would_be_too_large_is_cut)
 }
 END_TEST
 
+START_TEST(strangers_are_refused_and_workers_go_on)
+{
+    struct fix f;
+    fix_init(&f, 10000);
+    struct fake *stranger = lk_zalloc(1, sizeof *stranger);
+    struct lk_err err = {.text = ""};
+    Lk__WorkerTaskRequest task = LK__WORKER_TASK_REQUEST__INIT;
+    Lk__WorkerHelloRequest hello = LK__WORKER_HELLO_REQUEST__INIT;
+    char *long_token = lk_zalloc(20001, 1);
+    memset(long_token, 'x', 20000);
+    hello.token = long_token;
+    task.worker = 1;
+    task.detail = (char *)"x";
+    stranger->fix = &f;
+    f.fakes[f.n_fakes++] = stranger;
+    ck_assert_int_eq(link_open(pool_address(f.pool), 1 << 20, &stranger->link, &err), LK_OK);
+    static const struct {
+        enum lk_method method;
+        enum lk_code code;
+    } cases[] = {{LK_METHOD_WORKER_TASK, LK_FAILED_PRECONDITION},
+                 {LK_METHOD_WORKER_HELLO, LK_INVALID_ARGUMENT},
+                 {LK_METHOD_GET_BATCH, LK_UNIMPLEMENTED}};
+    for (int i = 0; i < 3; i++) {
+        const ProtobufCMessage *message = i == 1 ? &hello.base : &task.base;
+        stranger->refused = LK_OK;
+        ck_assert_int_eq(link_send(stranger->link, 0, cases[i].method, message, NULL, 0, &err),
+                         LK_OK);
+        run_until(&f, refused);
+        ck_assert_int_eq(stranger->refused, cases[i].code);
+    }
+    (void)fake_add(&f, plan_good);
+    submit(&f, ROWS);
+    run_until(&f, one_done);
+    ck_assert_int_eq(f.code, LK_OK);
+    free(long_token);
+    fix_done(&f);
+}
+END_TEST
+
 START_TEST(listening_for_remote_workers_needs_a_token)
 {
     struct fix f;
@@ -466,6 +505,7 @@ Suite *suite(void)
     tcase_add_test(t, a_row_whose_remote_workers_vanish_fails_its_task_and_is_never_dropped);
     tcase_add_test(t, a_late_result_is_ignored_and_its_worker_goes_on);
     tcase_add_test(t, a_task_whose_result_would_be_too_large_is_cut);
+    tcase_add_test(t, strangers_are_refused_and_workers_go_on);
     tcase_add_test(t, listening_for_remote_workers_needs_a_token);
     suite_add_tcase(s, t);
     return s;

@@ -186,6 +186,41 @@ START_TEST(changed_data_is_data_loss_and_a_missing_shard_not_found)
 }
 END_TEST
 
+/* A store that fails a few times before it works. */
+static enum lk_code open_at_last(void *owner, const char *path, struct lk_source **ret_source,
+                                 struct lk_err *err)
+{
+    int *failures = owner;
+    if (*failures > 0) {
+        --*failures;
+        return lk_fail(err, LK_UNAVAILABLE, "%s: not now", path);
+    }
+    return lk_file_open(path, ret_source, err);
+}
+
+START_TEST(a_transient_failure_is_tried_again_a_bounded_number_of_times)
+{
+    struct fix f;
+    int failures = 3;
+    fix_init(&f, true, 1 << 20);
+    lk_shard_cache_free(f.cache);
+    f.cache = lk_shard_cache_new((struct lk_opener){open_at_last, &failures}, 4, 1 << 20);
+    run(&f, 0, 3);
+    ck_assert_msg(f.result.err.code == LK_OK, "%s", f.result.err.text);
+    ck_assert_uint_eq(f.result.n_rows, 3);
+    ck_assert_int_eq(failures, 0);
+    lk_shard_cache_free(f.cache);
+    failures = 1000;
+    f.cache = lk_shard_cache_new((struct lk_opener){open_at_last, &failures}, 4, 1 << 20);
+    run(&f, 0, 3);
+    ck_assert_int_eq(f.result.err.code, LK_UNAVAILABLE);
+    ck_assert_msg(strstr(f.result.err.text, "not now") && strstr(f.result.err.text, "docs"), "%s",
+                  f.result.err.text);
+    ck_assert_int_gt(failures, 900);
+    fix_done(&f);
+}
+END_TEST
+
 START_TEST(a_malformed_task_is_refused)
 {
     struct fix f;
@@ -243,6 +278,7 @@ Suite *suite(void)
     tcase_add_test(t, a_bad_row_is_dropped_with_its_reason_when_told_so);
     tcase_add_test(t, a_result_that_would_be_too_large_is_refused);
     tcase_add_test(t, changed_data_is_data_loss_and_a_missing_shard_not_found);
+    tcase_add_test(t, a_transient_failure_is_tried_again_a_bounded_number_of_times);
     tcase_add_test(t, a_malformed_task_is_refused);
     tcase_add_test(t, another_tokenizer_than_the_daemons_is_refused_with_both_digests);
     suite_add_tcase(s, t);
