@@ -1,6 +1,8 @@
 #include "host/daemon.h"
 
+#include "config/address.h"
 #include "config/config.h"
+#include "core/steps.h"
 #include "host/engine.h"
 #include "host/log.h"
 #include "host/loop.h"
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 struct daemon {
+    const struct daemon_options *options;
     struct lk_config config;
     struct log log;
     struct loop *loop;
@@ -154,9 +157,55 @@ static void say_ready(const struct daemon *daemon)
     log_event(&daemon->log, LOG_LEVEL_INFO, "daemon", "ready", "version", LK_VERSION, NULL);
 }
 
-static enum lk_code start(struct daemon *daemon, const char *config_path, struct lk_err *err)
+static void set_text(char **text, char *value)
 {
-    LK_TRY(lk_config_load(config_path, &daemon->config, err));
+    free(*text);
+    *text = value;
+}
+
+/* The sockets of the configuration belong to another daemon: this one has its own, and no others. */
+static enum lk_code move_sockets(struct lk_runtime *runtime, const char *run_dir, struct lk_err *err)
+{
+    char here[PATH_MAX] = "";
+    char *url = NULL;
+    if (run_dir[0] != '/' && getcwd(here, sizeof here) == NULL)
+        return lk_fail(err, LK_FAILED_PRECONDITION, "getcwd: %s", strerror(errno));
+    set_text(&runtime->run_dir, lk_format("%s%s%s", here, run_dir[0] != '/' ? "/" : "", run_dir));
+    char *address = lk_format("ipc://%s/lanekeeper.sock", runtime->run_dir);
+    const char *problem = lk_address_parse(address, NULL, &url);
+    free(address);
+    if (problem != NULL)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "--run-dir %s: %s", run_dir, problem);
+    for (uint32_t i = 0; i < runtime->n_listen; i++)
+        set_text(&runtime->listen[i], NULL);
+    runtime->listen[0] = url;
+    runtime->n_listen = 1;
+    set_text(&runtime->fd_socket, lk_format("%s/memory.sock", runtime->run_dir));
+    set_text(&runtime->http, NULL);
+    if (runtime->workers == 0)
+        runtime->workers = 1; /* those of other machines work for the other daemon */
+    set_text(&runtime->workers_listen, NULL);
+    return LK_OK;
+}
+
+static enum lk_code apply_options(struct daemon *daemon, struct lk_err *err)
+{
+    struct lk_runtime *runtime = &daemon->config.runtime;
+    enum daemon_snapshots snapshots = daemon->options->snapshots;
+    bool exist = access(runtime->snapshot_dir, F_OK) == 0;
+    if (snapshots == DAEMON_SNAPSHOTS_OFF || (snapshots == DAEMON_SNAPSHOTS_READ && !exist))
+        runtime->snapshot_every = 0;
+    else if (snapshots == DAEMON_SNAPSHOTS_READ)
+        runtime->snapshot_every = LK_STEP_MAX + 1; /* the next one is due after the last step */
+    if (daemon->options->run_dir != NULL)
+        return move_sockets(runtime, daemon->options->run_dir, err);
+    return LK_OK;
+}
+
+static enum lk_code start(struct daemon *daemon, struct lk_err *err)
+{
+    LK_TRY(lk_config_load(daemon->options->config, &daemon->config, err));
+    LK_TRY(apply_options(daemon, err));
     daemon->log.level = (enum log_level)daemon->config.runtime.log_level;
     if (daemon->config.notes[0] != '\0')
         log_event(&daemon->log, LOG_LEVEL_WARN, "config", "note", "text", daemon->config.notes, NULL);
@@ -184,15 +233,17 @@ static void stop(struct daemon *daemon)
     loop_free(daemon->loop);
     if (daemon->signals >= 0)
         close(daemon->signals);
+    if (daemon->options->run_dir != NULL)
+        (void)rmdir(daemon->options->run_dir);
     lk_config_done(&daemon->config);
     free(daemon->worker);
 }
 
-int daemon_run(const char *config_path)
+int daemon_run(const struct daemon_options *options)
 {
-    struct daemon daemon = {.signals = -1, .log = {.level = LOG_LEVEL_INFO}};
+    struct daemon daemon = {.options = options, .signals = -1, .log = {.level = LOG_LEVEL_INFO}};
     struct lk_err err;
-    enum lk_code code = start(&daemon, config_path, &err);
+    enum lk_code code = start(&daemon, &err);
     if (code != LK_OK) {
         log_event(&daemon.log, LOG_LEVEL_ERROR, "daemon", "cannot_start", "code",
                   lk_code_name(code), "reason", err.text, NULL);
