@@ -206,6 +206,9 @@ def small_tokenizer(rng):
     added, next_id = [], len(vocab)
     for content in rng.sample(["ab", "a", "<a>", "<a>b", "[M]", " b", "é", "e\u0301", "\u00e9c", "_a_", "  ", "c\n"],
                               rng.randrange(0, 6)):
+        if content == "e\u0301" and any(a["content"] == "\u00e9" for a in added) or \
+                content == "\u00e9" and any(a["content"] == "e\u0301" for a in added):
+            continue  # equal in NFC: the reference takes either, by chance
         token_id = vocab.get(content)
         if token_id is None:
             token_id, next_id = next_id, next_id + 1

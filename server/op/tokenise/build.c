@@ -216,6 +216,15 @@ enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_fi
     } else {
         lk_buf_put(&pattern, token->text, token->n);
     }
+    for (size_t i = 0; i < tokenizer->added.n; i++) {
+        const struct lk_added_token *other = &tokenizer->added.tokens[i];
+        if (other->normalized == token->normalized && other->pattern_n == pattern.len &&
+            memcmp(other->pattern, pattern.data, pattern.len) == 0) {
+            lk_buf_done(&pattern); /* the reference takes either, by chance */
+            return fail_about(err, "after normalisation another added token is the same as ",
+                              token->text, token->n, "");
+        }
+    }
     copy.text = lk_alloc(token->n);
     memcpy(copy.text, token->text, token->n);
     copy.pattern = pattern.data;

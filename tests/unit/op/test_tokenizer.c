@@ -1,0 +1,473 @@
+/*
+ * Loading, refusing and merging, on vocabularies small enough to see. The expected ids were computed
+ * with the reference library. Real vocabularies: test_vocabularies.c.
+ */
+#include "op/tokenise/tokenizer.h"
+#include "tests/lib/check_main.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making tokenizers ---- */
+
+#define LEVEL(regex, prefix)                                                                       \
+    "{\"type\":\"ByteLevel\",\"add_prefix_space\":" prefix                                         \
+    ",\"trim_offsets\":true,\"use_regex\":" regex "}"
+#define FILE_OF(rest, model) "{\"version\":\"1.0\"," rest ",\"model\":{\"type\":\"BPE\"," model "}}"
+#define PLAIN(model) FILE_OF("\"pre_tokenizer\":" LEVEL("false", "false"), model)
+#define ADDED(id, text, flags)                                                                     \
+    "{\"id\":" #id ",\"content\":\"" text "\"," flags ",\"special\":false}"
+#define WITH_ADDED(tokens, model)                                                                  \
+    FILE_OF("\"added_tokens\":[" tokens "],\"pre_tokenizer\":" LEVEL("false", "false"), model)
+#define FLAGS(single, left, right, normal)                                                         \
+    "\"single_word\":" single ",\"lstrip\":" left ",\"rstrip\":" right ",\"normalized\":" normal
+
+static enum lk_code load_as(const char *json, enum lk_special_in_text special,
+                            struct lk_tokenizer **ret_tokenizer, struct lk_err *err)
+{
+    struct lk_tokenizer_files files = {.kind = LK_TOKENIZER_HF,
+                                       .special_in_text = special,
+                                       .main = (const uint8_t *)json,
+                                       .main_bytes = strlen(json),
+                                       .main_name = "t.json"};
+    return lk_tokenizer_new(&files, ret_tokenizer, err);
+}
+
+static struct lk_tokenizer *made(const char *json)
+{
+    struct lk_tokenizer *tokenizer = NULL;
+    struct lk_err err;
+    if (load_as(json, LK_SPECIAL_SPLIT, &tokenizer, &err) != LK_OK)
+        ck_abort_msg("%s", err.text);
+    return tokenizer;
+}
+
+/* The ids of a text as "1 2 3"; the caller frees. */
+static char *ids_of(const struct lk_tokenizer *tokenizer, const char *text, size_t n)
+{
+    struct lk_encoder *encoder = lk_encoder_new(tokenizer);
+    struct lk_tokens ids = {0};
+    struct lk_buf out = {0};
+
+    for (int pass = 0; pass < 2; pass++) { /* the second time out of the cache */
+        out.len = ids.n = 0;
+        lk_encode(encoder, (const uint8_t *)text, n, &ids);
+        for (size_t i = 0; i < ids.n; i++)
+            lk_buf_putf(&out, i == 0 ? "%u" : " %u", ids.ids[i]);
+    }
+    char *copy = lk_strdup(lk_buf_cstr(&out));
+    lk_encoder_free(encoder);
+    lk_tokens_done(&ids);
+    lk_buf_done(&out);
+    return copy;
+}
+
+static void expect_n(const struct lk_tokenizer *tokenizer, const char *text, size_t n,
+                     const char *want)
+{
+    char *ids = ids_of(tokenizer, text, n);
+    ck_assert_msg(strcmp(ids, want) == 0, "\"%s\": got [%s], expected [%s]", text, ids, want);
+    free(ids);
+}
+
+static void expect(const struct lk_tokenizer *tokenizer, const char *text, const char *want)
+{
+    expect_n(tokenizer, text, strlen(text), want);
+}
+
+/* One text with a tokenizer of its own. */
+static void expect_json(const char *json, const char *text, const char *want)
+{
+    struct lk_tokenizer *tokenizer = made(json);
+    expect(tokenizer, text, want);
+    lk_tokenizer_free(tokenizer);
+}
+
+static void refuse(const char *json, enum lk_code code, const char *part)
+{
+    struct lk_tokenizer *tokenizer = NULL;
+    struct lk_err err = {.code = LK_OK};
+    ck_assert_msg(load_as(json, LK_SPECIAL_SPLIT, &tokenizer, &err) == code, "%s: %s (%s)", json,
+                  lk_code_name(err.code), err.text);
+    ck_assert_ptr_null(tokenizer);
+    ck_assert_msg(strstr(err.text, part) != NULL, "\"%s\" lacks \"%s\"", err.text, part);
+    ck_assert_msg(strncmp(err.text, "t.json: $", 9) == 0, "%s", err.text);
+}
+
+/* ---- the algorithm, on small vocabularies ---- */
+
+#define ABC "\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"abc\":4,\"bc\":5}"
+
+START_TEST(merges_go_by_rank_and_leftmost_among_equals) /* RC-055 */
+{
+    expect_json(PLAIN(ABC ",\"merges\":[\"b c\",\"a b\"]"), "abc", "0 5");
+    expect_json(PLAIN(ABC ",\"merges\":[\"a b\",\"b c\"]"), "abc", "3 2");
+    expect_json(PLAIN(ABC ",\"merges\":[\"a b\",\"b c\",\"ab c\"]"), "abc", "4");
+    struct lk_tokenizer *runs = made(
+        PLAIN("\"vocab\":{\"a\":0,\"aa\":1,\"aaaa\":2},\"merges\":[\"a a\",\"aa aa\"]"));
+    static const char *const want[] = {"0", "1", "1 0", "2", "2 0", "2 1", "2 1 0"};
+    for (size_t n = 1; n <= 7; n++)
+        expect_n(runs, "aaaaaaa", n, want[n - 1]);
+    lk_tokenizer_free(runs);
+}
+END_TEST
+
+START_TEST(long_pieces_merge_like_short_ones)
+{
+    struct lk_tokenizer *tokenizer = made(
+        PLAIN("\"vocab\":{\"a\":0,\"aa\":1,\"aaaa\":2,\"b\":3,\"ba\":4,\"ab\":5},"
+              "\"merges\":[\"b a\",\"a a\",\"a b\",\"aa aa\"]"));
+    struct lk_encoder *encoder = lk_encoder_new(tokenizer);
+    struct lk_tokens whole = {0}, part = {0};
+    uint8_t text[4000];
+    /* "b" merges only to its right at rank 0, so a text may be cut before every b that follows a
+     * run of a's of a multiple of four: the short parts give the long one's ids. */
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = i % 10 == 0 ? 'b' : 'a'; /* "baaaaaaaaa": ba, then eight a's */
+    lk_encode(encoder, text, sizeof text, &whole);
+    for (size_t i = 0; i < sizeof text; i += 10)
+        lk_encode(encoder, text + i, 10, &part);
+    ck_assert_uint_eq(whole.n, 3 * sizeof text / 10);
+    ck_assert_uint_eq(whole.n, part.n);
+    ck_assert_mem_eq(whole.ids, part.ids, whole.n * sizeof *whole.ids);
+    lk_tokens_done(&whole);
+    lk_tokens_done(&part);
+    lk_encoder_free(encoder);
+    lk_tokenizer_free(tokenizer);
+}
+END_TEST
+
+START_TEST(ignore_merges_takes_whole_words_from_the_vocabulary) /* RC-054 */
+{
+    struct lk_tokenizer *on = made(PLAIN(ABC ",\"merges\":[\"b c\"],\"ignore_merges\":true"));
+    struct lk_tokenizer *off = made(PLAIN(ABC ",\"merges\":[\"b c\"],\"ignore_merges\":false"));
+    expect(on, "abc", "4");
+    expect(on, "abcb", "0 5 1");
+    expect(off, "abc", "0 5");
+    expect(off, "abcb", "0 5 1");
+    lk_tokenizer_free(on);
+    lk_tokenizer_free(off);
+}
+END_TEST
+
+START_TEST(merges_may_be_pairs_or_strings_and_nothing_else) /* RC-057 */
+{
+    static const char spaces[] = "\"vocab\":{\"\\u0120\":0,\"\\u0120\\u0120\":1,"
+                                 "\"\\u0120\\u0120\\u0120\\u0120\":2},\"merges\":";
+    struct lk_buf json = {0};
+    lk_buf_putf(&json,
+                "{\"pre_tokenizer\":" LEVEL("false", "false") ",\"model\":{%s"
+                "[[\"\\u0120\",\"\\u0120\"],[\"\\u0120\\u0120\",\"\\u0120\\u0120\"]]}}", spaces);
+    expect_json(lk_buf_cstr(&json), "       ", "2 1 0");
+    lk_buf_done(&json);
+    refuse(PLAIN(ABC ",\"merges\":[\"a b\",[\"b\",\"c\"]]"), LK_INVALID_ARGUMENT,
+           "$.model.merges[1]");
+    refuse(PLAIN(ABC ",\"merges\":[\"a b c\"]"), LK_INVALID_ARGUMENT, "$.model.merges[0]");
+    refuse(PLAIN(ABC ",\"merges\":[\"ab\"]"), LK_INVALID_ARGUMENT, "$.model.merges[0]");
+    refuse(PLAIN(ABC ",\"merges\":[[\"a\",\"b\"],[\"a\",\"b\",\"c\"]]"), LK_INVALID_ARGUMENT,
+           "$.model.merges[1]: expected 2 tokens, found 3");
+}
+END_TEST
+
+START_TEST(dropout_truncation_and_padding_are_ignored_with_a_note) /* RC-023, RC-067 */
+{
+    struct lk_tokenizer *dropout =
+        made(PLAIN(ABC ",\"merges\":[\"a b\"],\"dropout\":1.0"));
+    expect(dropout, "ab", "3");
+    ck_assert_ptr_nonnull(strstr(lk_tokenizer_notes(dropout), "dropout"));
+    lk_tokenizer_free(dropout);
+
+    struct lk_tokenizer *cut = made(
+        FILE_OF("\"truncation\":{\"direction\":\"Right\",\"max_length\":3},"
+                "\"padding\":{\"strategy\":{\"Fixed\":6},\"pad_id\":7},"
+                "\"pre_tokenizer\":" LEVEL("false", "false"),
+                "\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]"));
+    expect(cut, "ababab", "0 1 0 1 0 1");
+    expect(cut, "ab", "0 1");
+    ck_assert_ptr_nonnull(strstr(lk_tokenizer_notes(cut), "truncation"));
+    ck_assert_ptr_nonnull(strstr(lk_tokenizer_notes(cut), "padding"));
+    lk_tokenizer_free(cut);
+}
+END_TEST
+
+START_TEST(bytes_without_a_token_vanish_as_in_the_reference_and_are_noted)
+{
+    struct lk_tokenizer *tokenizer = made(PLAIN(ABC ",\"merges\":[\"a b\"]"));
+    expect(tokenizer, "azb", "3");
+    ck_assert_ptr_nonnull(strstr(lk_tokenizer_notes(tokenizer), "no token"));
+    lk_tokenizer_free(tokenizer);
+    refuse(PLAIN(ABC ",\"merges\":[],\"unk_token\":\"a\""), LK_UNIMPLEMENTED, "unk_token");
+}
+END_TEST
+
+START_TEST(prefix_space_goes_before_every_part_that_lacks_one)
+{
+    struct lk_tokenizer *tokenizer =
+        made(FILE_OF("\"added_tokens\":[" ADDED(3, "[M]", FLAGS("false", "false", "false", "false"))
+                     "],\"pre_tokenizer\":" LEVEL("false", "true"),
+                     "\"vocab\":{\"\\u0120\":0,\"a\":1,\"b\":2},\"merges\":[]"));
+    expect(tokenizer, "a[M]b[M] a", "0 1 3 0 2 3 0 1");
+    expect(tokenizer, "", "");
+    lk_tokenizer_free(tokenizer);
+}
+END_TEST
+
+/* ---- added tokens ---- */
+
+#define SPACE_A "\"vocab\":{\"\\u0120\":0,\"a\":1},\"merges\":[]"
+
+START_TEST(added_tokens_swallow_spaces_as_they_say) /* RC-061 */
+{
+    expect_json(WITH_ADDED(ADDED(2, "[M]", FLAGS("false", "true", "false", "false")), SPACE_A),
+                "a  [M]  a", "1 2 0 0 1");
+    expect_json(WITH_ADDED(ADDED(2, "[M]", FLAGS("false", "false", "true", "false")), SPACE_A),
+                "a  [M]  a", "1 0 0 2 1");
+    expect_json(WITH_ADDED(ADDED(2, "[M]", FLAGS("false", "false", "false", "true")), SPACE_A),
+                "a  [M]  a", "1 0 0 2 0 0 1");
+}
+END_TEST
+
+START_TEST(single_words_and_overlaps_match_leftmost_longest) /* RC-062 */
+{
+    struct lk_tokenizer *words =
+        made(WITH_ADDED(ADDED(5, "ab", FLAGS("true", "false", "false", "false")),
+                        "\"vocab\":{\"\\u0120\":0,\"a\":1,\"b\":2,\"_\":3,\"-\":4},\"merges\":[]"));
+    expect(words, "ab", "5");
+    expect(words, "aab", "1 1 2");
+    expect(words, "ab ab", "5 0 5");
+    expect(words, "ab_", "1 2 3");
+    expect(words, "ab-ab", "5 4 5");
+    lk_tokenizer_free(words);
+    struct lk_tokenizer *overlap =
+        made(WITH_ADDED(ADDED(4, "<a>", FLAGS("false", "false", "false", "false")) ","
+                        ADDED(5, "<a>b", FLAGS("false", "false", "false", "false")),
+                        "\"vocab\":{\"<\":0,\"a\":1,\">\":2,\"b\":3},\"merges\":[]"));
+    expect(overlap, "<a>b", "5");
+    expect(overlap, "<a>a", "4 1");
+    expect(overlap, "<<a>", "0 4");
+    lk_tokenizer_free(overlap);
+}
+END_TEST
+
+START_TEST(an_added_token_gets_the_reference_id_or_is_refused)
+{
+    refuse(WITH_ADDED(ADDED(7, "[M]", FLAGS("false", "false", "false", "false")), SPACE_A),
+           LK_INVALID_ARGUMENT, "$.added_tokens[0]");
+    refuse(WITH_ADDED(ADDED(2, "", FLAGS("false", "false", "false", "false")), SPACE_A),
+           LK_INVALID_ARGUMENT, "$.added_tokens[0]");
+    refuse(WITH_ADDED(ADDED(2, "[M]", FLAGS("false", "false", "false", "false")) ","
+                      ADDED(2, "[M]", FLAGS("false", "false", "true", "false")), SPACE_A),
+           LK_INVALID_ARGUMENT, "$.added_tokens[1]");
+}
+END_TEST
+
+START_TEST(nfc_composes_before_bpe_and_only_if_asked) /* RC-065 */
+{
+    static const char model[] =
+        "\"vocab\":{\"\\u00c3\\u00a9\":0,\"e\":1,\"\\u00cc\":2,\"\\u0123\":3,\"\\u00c3\":4,"
+        "\"\\u00a9\":5},\"merges\":[\"\\u00c3 \\u00a9\"]";
+    struct lk_buf json = {0};
+    for (int on = 0; on < 2; on++) {
+        json.len = 0;
+        lk_buf_putf(&json, "{\"normalizer\":%s,\"pre_tokenizer\":" LEVEL("false", "false")
+                    ",\"model\":{%s}}", on ? "{\"type\":\"NFC\"}" : "null", model);
+        struct lk_tokenizer *tokenizer = made(lk_buf_cstr(&json));
+        expect(tokenizer, "\u00e9", "0");
+        expect(tokenizer, "e\u0301", on ? "0" : "1 2 3");
+        lk_tokenizer_free(tokenizer);
+    }
+    lk_buf_done(&json);
+}
+END_TEST
+
+/* ---- broken files ---- */
+
+START_TEST(broken_files_are_refused_with_their_json_path) /* RC-058 */
+{
+    refuse(PLAIN("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]"), LK_INVALID_ARGUMENT,
+           "$.model.merges[0]: the result \"ab\"");
+    refuse(PLAIN("\"vocab\":{\"a\":0,\"ab\":1},\"merges\":[\"a b\"]"), LK_INVALID_ARGUMENT,
+           "$.model.merges[0]: the part \"b\"");
+    refuse(PLAIN("\"vocab\":{\"a\":-1},\"merges\":[]"), LK_INVALID_ARGUMENT, "$.model.vocab.a");
+    refuse(PLAIN("\"vocab\":{\"a\":4294967295},\"merges\":[]"), LK_INVALID_ARGUMENT,
+           "$.model.vocab.a");
+    refuse(PLAIN("\"vocab\":{\"a\":1.5},\"merges\":[]"), LK_INVALID_ARGUMENT, "$.model.vocab.a");
+    refuse(PLAIN("\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]"), LK_INVALID_ARGUMENT, "\"b\"");
+    refuse(PLAIN("\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]"), LK_INVALID_ARGUMENT, "twice");
+    refuse(PLAIN("\"vocab\":[\"a\"],\"merges\":[]"), LK_INVALID_ARGUMENT, "$.model.vocab");
+    refuse(PLAIN("\"vocab\":{\"a\":0}"), LK_INVALID_ARGUMENT, "\"merges\"");
+    refuse("", LK_INVALID_ARGUMENT, "");
+    refuse("{", LK_INVALID_ARGUMENT, "");
+    refuse("[]", LK_INVALID_ARGUMENT, "expected an object");
+    refuse("{\"model\":{}}", LK_INVALID_ARGUMENT, "$.model");
+    refuse(PLAIN("\"vocab\":{\"a\":0},\"merges\":[],\"a\\u0000b\":1"), LK_UNIMPLEMENTED, "unknown");
+}
+END_TEST
+
+START_TEST(unknown_components_are_refused_never_skipped) /* RC-058 */
+{
+    refuse("{\"pre_tokenizer\":" LEVEL("true", "false") ",\"model\":{\"type\":\"Unigram\"}}",
+           LK_UNIMPLEMENTED, "$.model: a model of type \"Unigram\"");
+    refuse("{\"pre_tokenizer\":" LEVEL("true", "false") ",\"model\":{\"type\":\"WordPiece\"}}",
+           LK_UNIMPLEMENTED, "WordPiece");
+    refuse("{\"pre_tokenizer\":{\"type\":\"Nope\"}}", LK_UNIMPLEMENTED,
+           "$.pre_tokenizer: a pre_tokenizer of type \"Nope\"");
+    refuse("{\"pre_tokenizer\":null}", LK_UNIMPLEMENTED, "$.pre_tokenizer");
+    refuse("{\"normalizer\":{\"type\":\"NFKC\"}}", LK_UNIMPLEMENTED, "$.normalizer");
+    refuse("{\"decoder\":{\"type\":\"Metaspace\"}}", LK_UNIMPLEMENTED, "$.decoder");
+    refuse("{\"post_processor\":{\"type\":\"Nope\"}}", LK_UNIMPLEMENTED, "$.post_processor");
+    refuse("{\"colour\":1}", LK_UNIMPLEMENTED, "$.colour");
+    static const char before[] = "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
+                                 "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"";
+    static const char after[] = "\"},\"behavior\":\"Isolated\",\"invert\":false}]}}";
+    struct lk_buf json = {0};
+    static const char *const patterns[] = {"(", "(?<=a)b", "\\\\p{L}+"};
+    for (size_t i = 0; i < 3; i++) {
+        json.len = 0;
+        lk_buf_puts(&json, before);
+        lk_buf_puts(&json, patterns[i]);
+        lk_buf_puts(&json, after);
+        refuse(lk_buf_cstr(&json), LK_UNIMPLEMENTED,
+               "$.pre_tokenizer.pretokenizers[0].pattern.Regex: the expression");
+    }
+    lk_buf_done(&json);
+}
+END_TEST
+
+START_TEST(deep_nesting_and_every_truncation_are_errors) /* RC-058 */
+{
+    static const char whole[] = WITH_ADDED(
+        ADDED(6, "[M]", FLAGS("false", "true", "false", "true")), ABC ",\"merges\":[[\"a\",\"b\"]]");
+    struct lk_err err;
+    for (size_t n = 0; n < sizeof whole - 1; n++) {
+        struct lk_tokenizer *tokenizer = NULL;
+        uint8_t *exact = lk_alloc(n + 1); /* of the exact size for sanitizers, but for n = 0 */
+        memcpy(exact, whole, n);
+        struct lk_tokenizer_files files = {
+            .kind = LK_TOKENIZER_HF, .main = exact, .main_bytes = n, .main_name = "t.json"};
+        ck_assert(lk_tokenizer_new(&files, &tokenizer, &err) == LK_INVALID_ARGUMENT);
+        free(exact);
+    }
+    size_t n = 4u << 20;
+    char *deep = lk_alloc(n + 1);
+    memset(deep, '[', n);
+    deep[n] = '\0';
+    refuse(deep, LK_INVALID_ARGUMENT, "");
+    memcpy(deep, "{\"version\":", 11);
+    refuse(deep, LK_INVALID_ARGUMENT, "$.version");
+    free(deep);
+}
+END_TEST
+
+/* ---- names, bytes, digests ---- */
+
+START_TEST(the_bytes_tokenizer_is_its_bytes)
+{
+    struct lk_tokenizer_files files = {.kind = LK_TOKENIZER_BYTES};
+    struct lk_tokenizer *split = NULL, *text = NULL;
+    struct lk_err err;
+    uint32_t id = 0;
+    size_t n = 0;
+
+    ck_assert(lk_tokenizer_new(&files, &split, &err) == LK_OK);
+    files.special_in_text = LK_SPECIAL_TEXT;
+    ck_assert(lk_tokenizer_new(&files, &text, &err) == LK_OK);
+    expect_n(split, "a\0\xc3\xa9", 4, "97 0 195 169");
+    expect(split, "a<|endoftext|>b", "97 256 98");
+    expect(text, "<|e", "60 124 101");
+    expect(text, "<|endoftext|>", "60 124 101 110 100 111 102 116 101 120 116 124 62");
+    ck_assert_uint_eq(lk_tokenizer_vocab(split), 257);
+    ck_assert(lk_tokenizer_find(split, "eos", &id, &err) == LK_OK && id == 256);
+    ck_assert(lk_tokenizer_find(split, "bos", &id, &err) == LK_NOT_FOUND);
+    ck_assert_ptr_null(lk_tokenizer_bytes(split, 257, &n));
+    ck_assert_mem_eq(lk_tokenizer_bytes(split, 256, &n), "<|endoftext|>", 13);
+    ck_assert(!lk_digest_equal(lk_tokenizer_digest(split), lk_tokenizer_digest(text)));
+    ck_assert_str_eq(lk_tokenizer_notes(split), "");
+    lk_tokenizer_free(split);
+    lk_tokenizer_free(text);
+}
+END_TEST
+
+static const char two_ends[] =
+    WITH_ADDED(ADDED(2, "<|endoftext|>", FLAGS("false", "false", "false", "false")) ","
+               ADDED(3, "</s>", FLAGS("false", "false", "false", "false")), SPACE_A);
+
+static enum lk_code find_with(const char *config, const char *name, uint32_t *ret_id,
+                              struct lk_err *err)
+{
+    struct lk_tokenizer_files files = {.kind = LK_TOKENIZER_HF,
+                                       .main = (const uint8_t *)two_ends,
+                                       .main_bytes = sizeof two_ends - 1,
+                                       .main_name = "t.json",
+                                       .config = (const uint8_t *)config,
+                                       .config_bytes = config == NULL ? 0 : strlen(config),
+                                       .config_name = "c.json"};
+    struct lk_tokenizer *tokenizer = NULL;
+    enum lk_code code = lk_tokenizer_new(&files, &tokenizer, err);
+    if (code == LK_OK)
+        code = lk_tokenizer_find(tokenizer, name, ret_id, err);
+    lk_tokenizer_free(tokenizer);
+    return code;
+}
+
+START_TEST(eos_and_bos_are_what_the_configuration_says)
+{
+    struct lk_err err;
+    uint32_t id = 9;
+
+    ck_assert(find_with("{\"eos_token\":\"</s>\"}", "eos", &id, &err) == LK_OK && id == 3);
+    ck_assert(find_with("{\"eos_token\":{\"content\":\"<|endoftext|>\",\"lstrip\":false}}", "eos",
+                        &id, &err) == LK_OK && id == 2);
+    ck_assert(find_with("{\"bos_token\":null}", "bos", &id, &err) == LK_NOT_FOUND);
+    ck_assert(find_with("{\"eos_token\":\"<end>\"}", "eos", &id, &err) == LK_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.text, "<end>"));
+    ck_assert(find_with(NULL, "eos", &id, &err) == LK_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.text, "<|endoftext|>, </s>"));
+    ck_assert(find_with(NULL, "</s>", &id, &err) == LK_OK && id == 3);
+    ck_assert(find_with(NULL, " ", &id, &err) == LK_OK && id == 0);
+    ck_assert(find_with(NULL, "nothing", &id, &err) == LK_NOT_FOUND);
+    ck_assert(find_with("{\"eos_token\":", "eos", &id, &err) == LK_INVALID_ARGUMENT);
+    ck_assert(strncmp(err.text, "c.json: ", 8) == 0);
+    ck_assert(find_with("[]", "eos", &id, &err) == LK_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(the_digest_follows_ids_and_not_chat_templates)
+{
+    static const char model[] = PLAIN(ABC ",\"merges\":[]");
+    static const char other[] = PLAIN(ABC ",\"merges\":[\"a b\"]");
+    struct lk_tokenizer *a = made(model), *b = made(model), *c = made(other);
+    ck_assert(lk_digest_equal(lk_tokenizer_digest(a), lk_tokenizer_digest(b)));
+    ck_assert(!lk_digest_equal(lk_tokenizer_digest(a), lk_tokenizer_digest(c)));
+    lk_tokenizer_free(a);
+    lk_tokenizer_free(b);
+    lk_tokenizer_free(c);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("op/tokenizer");
+    TCase *t = tcase_create("tokenizer");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, merges_go_by_rank_and_leftmost_among_equals);
+    tcase_add_test(t, long_pieces_merge_like_short_ones);
+    tcase_add_test(t, ignore_merges_takes_whole_words_from_the_vocabulary);
+    tcase_add_test(t, merges_may_be_pairs_or_strings_and_nothing_else);
+    tcase_add_test(t, dropout_truncation_and_padding_are_ignored_with_a_note);
+    tcase_add_test(t, bytes_without_a_token_vanish_as_in_the_reference_and_are_noted);
+    tcase_add_test(t, prefix_space_goes_before_every_part_that_lacks_one);
+    tcase_add_test(t, added_tokens_swallow_spaces_as_they_say);
+    tcase_add_test(t, single_words_and_overlaps_match_leftmost_longest);
+    tcase_add_test(t, an_added_token_gets_the_reference_id_or_is_refused);
+    tcase_add_test(t, nfc_composes_before_bpe_and_only_if_asked);
+    tcase_add_test(t, broken_files_are_refused_with_their_json_path);
+    tcase_add_test(t, unknown_components_are_refused_never_skipped);
+    tcase_add_test(t, deep_nesting_and_every_truncation_are_errors);
+    tcase_add_test(t, the_bytes_tokenizer_is_its_bytes);
+    tcase_add_test(t, eos_and_bos_are_what_the_configuration_says);
+    tcase_add_test(t, the_digest_follows_ids_and_not_chat_templates);
+    suite_add_tcase(s, t);
+    return s;
+}
