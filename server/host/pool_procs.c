@@ -126,7 +126,8 @@ static void proc_ended(void *owner)
     lk_buf_putf(pool->last_death, "the last one %s", how);
     pool->stats.deaths++;
     reap(worker);
-    worker_lost(worker, !worker->excused, how);
+    /* Who leaves with 0 has lost its connection: no row made it do so. */
+    worker_lost(worker, !worker->excused && status != 0, how);
     respawn_later(worker);
 }
 
