@@ -208,6 +208,9 @@ enum lk_code pool_open(const struct pool_config *config, struct pool **ret_pool,
 {
     struct pool *pool = lk_zalloc(1, sizeof *pool);
     pool->config = *config;
+    pool->streams = lk_zalloc(config->n_streams + 1, sizeof *pool->streams);
+    memcpy(pool->streams, config->stream, config->n_streams * sizeof *pool->streams);
+    pool->config.stream = pool->streams;
     if (config->task_timeout_ms == 0)
         pool->config.task_timeout_ms = 30000;
     pool->loop = config->loop;
@@ -240,6 +243,7 @@ void pool_close(struct pool *pool)
     free(pool->worker);
     if (pool->hello != NULL)
         lk__worker_hello_reply__free_unpacked(pool->hello, NULL);
+    free(pool->streams);
     free(pool->local_address);
     free(pool->remote_token);
     free(pool->row);

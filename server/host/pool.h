@@ -30,7 +30,8 @@
 
 struct pool;
 
-/* One stream as workers need to know it; all borrowed, valid as long as the pool. */
+/* One stream as workers need to know it. The struct is copied; what it points to is borrowed and must
+ * be valid as long as the pool. */
 struct pool_stream {
     const struct lk_recipe *recipe;
     const struct lk_index *index;     /* [n_datasets] */
@@ -41,6 +42,7 @@ struct pool_stream {
     uint32_t vocab;                   /* every id of a result must be below it; 0 = not known */
 };
 
+/* All strings are borrowed, and must be valid as long as the pool. */
 struct pool_config {
     struct loop *loop;
     const struct pool_stream *stream;

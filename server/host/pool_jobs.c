@@ -260,7 +260,7 @@ static bool read_rows(struct pool *pool, const struct part *part,
                        (unsigned long long)tokens), false;
     uint32_t highest = 0;
     pool->ids.n = 0;
-    uint32_t *ids = lk_tokens_room(&pool->ids, tokens);
+    uint32_t *ids = lk_tokens_room(&pool->ids, tokens + 1);
     for (uint64_t i = 0; i < tokens; i++) {
         ids[i] = lk_get_u32(payload + 4 * i);
         highest = ids[i] > highest ? ids[i] : highest;

@@ -87,6 +87,7 @@ struct worker {
 
 struct pool {
     struct pool_config config;
+    struct pool_stream *streams; /* [config.n_streams] our copy, which config.stream points to */
     struct loop *loop;
     struct rpc_server *server;
     char *local_address;
