@@ -17,6 +17,7 @@ static const struct method_name method_names[] = {
     {LK_METHOD_STATUS, "Status"},
     {LK_METHOD_TRACE, "Trace"},
     {LK_METHOD_DIGEST, "Digest"},
+    {LK_METHOD_GOODBYE, "Goodbye"},
     {LK_METHOD_WORKER_HELLO, "WorkerHello"},
     {LK_METHOD_WORKER_TASK, "WorkerTask"},
 };

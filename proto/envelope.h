@@ -23,7 +23,13 @@
 
 #define LK_ENVELOPE_BYTES 32
 
-/* X(NAME, number): wire format, never renumber. 1… the trainers' service, 64… the workers'. */
+/*
+ * X(NAME, number): wire format, never renumber. 1… the trainers' service, 64… the workers'.
+ *
+ * GOODBYE is the transport's own, on every service: empty request, empty reply. Its reply is the last
+ * message on that connection, so whoever closes after it closes while nothing is on its way. (nng
+ * 1.5.2 can hang for good when a connection is closed in the middle of an incoming message.)
+ */
 #define LK_METHODS(X)                                                                              \
     X(HELLO, 1)                                                                                    \
     X(GET_BATCH, 2)                                                                                \
@@ -32,6 +38,7 @@
     X(STATUS, 5)                                                                                   \
     X(TRACE, 6)                                                                                    \
     X(DIGEST, 7)                                                                                   \
+    X(GOODBYE, 8)                                                                                  \
     X(WORKER_HELLO, 64)                                                                            \
     X(WORKER_TASK, 65)
 

@@ -269,23 +269,30 @@ static bool take_message(struct lanekeeper *h, nng_msg *message)
 
 /* ---- the connection ---- */
 
-static void connection_changed(struct lanekeeper *h, uint64_t connection)
+/* Begins anew on the connection that is up, if any: hello first, and then all calls again. */
+static void begin_anew(struct lanekeeper *h)
 {
-    h->connection = connection;
     h->malformed = 0;
     h->end = UINT64_MAX;
     h->standing = STANDING_DOWN;
-    /* Batches that lie in it hold it on; the next connection gets one of its own, so that leases
-     * whose answers were lost with this connection end with the old one. */
+    /* Batches that lie in it hold it on; the next one is another, so that leases whose answers are
+     * lost now end with the old one. */
     memory_drop(h->memory);
     h->memory = NULL;
     each_call(h, unsend, NULL);
     call_end(&h->hello);
-    if (connection != 0) {
-        h->connections++;
+    if (h->connection != 0) {
         h->standing = STANDING_GREETING;
         hello_send(h);
     }
+}
+
+static void connection_changed(struct lanekeeper *h, uint64_t connection)
+{
+    h->connection = connection;
+    if (connection != 0)
+        h->connections++;
+    begin_anew(h);
 }
 
 /* A hello that failed: try again later if that may help, else this daemon is not for us. */
@@ -318,16 +325,12 @@ void handle_advance(struct lanekeeper *h)
     int64_t now = link_now_ms();
     if (h->hello.state == CALL_DONE)
         hello_failed(h);
+    if (h->memory != NULL && !memory_alive(h->memory))
+        begin_anew(h); /* the daemon gave the hand-over up, and with it our leases */
     if (h->standing == STANDING_GREETING)
         send_if_due(h, &h->hello, &now);
-    if (h->standing == STANDING_READY) {
-        if (h->memory != NULL && !memory_alive(h->memory)) {
-            /* The daemon gave the hand-over up, and with it our leases: begin anew. */
-            link_break(h->link);
-            return;
-        }
+    if (h->standing == STANDING_READY)
         each_call(h, send_if_due, &now);
-    }
     break_if_overdue(h, &h->hello, &now);
     each_call(h, break_if_overdue, &now);
 }

@@ -11,6 +11,7 @@
 #define TIMEOUT_DEFAULT_MS 60000
 #define TIMEOUT_MAX_MS 86400000
 #define DIGESTS_MAX 10000
+#define GOODBYE_MS 1000
 
 _Static_assert(LK_STATE_BYTES <= LANEKEEPER_STATE_MAX, "a state fits its buffer");
 
@@ -134,15 +135,38 @@ static void window_clear(struct lanekeeper *h)
         call_end(&h->window[i]);
 }
 
+/* Parts from the daemon, so that nothing is on its way when the connection is closed. */
+static void say_goodbye(struct lanekeeper *h)
+{
+    static const Lk__CheckpointRequest empty = {
+        .base = PROTOBUF_C_MESSAGE_INIT(&lk__checkpoint_request__descriptor),
+        .stream = (char *)(uintptr_t)protobuf_c_empty_string}; /* packs to nothing */
+
+    link_last(h->link);
+    handle_advance(h); /* what has arrived may hold leases */
+    if (h->standing == STANDING_DOWN)
+        return;
+    int64_t until = link_now_ms() + (h->timeout_ms < GOODBYE_MS ? h->timeout_ms : GOODBYE_MS);
+    h->standing = STANDING_READY; /* also with a daemon that we refused, or that has not greeted */
+    call_end(&h->hello);
+    call_begin(&h->single, LK_METHOD_GOODBYE, 0, &empty.base);
+    do {
+        handle_advance(h);
+        if (h->single.state == CALL_DONE || h->standing == STANDING_DOWN)
+            break;
+        link_wait(h->link, h->connection, until);
+    } while (link_now_ms() < until);
+    call_end(&h->single);
+}
+
 void lanekeeper_close(struct lanekeeper *handle)
 {
     if (handle == NULL)
         return;
     window_clear(handle);
     call_end(&handle->single);
-    call_end(&handle->hello);
     if (handle->link != NULL)
-        handle_advance(handle); /* what has arrived may hold leases */
+        say_goodbye(handle);
     link_close(handle->link);
     memory_drop(handle->memory);
     for (uint32_t i = 0; handle->dataset != NULL && i < handle->info.datasets; i++)

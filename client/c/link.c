@@ -11,10 +11,13 @@
 #define SEND_QUEUE 128
 #define RECONNECT_MIN_MS 20
 #define RECONNECT_MAX_MS 2000
+#define NEVER_MS (24 * 3600 * 1000)
+#define CLOSE_S 2
 #define REQUEST_BIT 0x80000000u /* marks the last number of an SP header */
 
 struct link {
     nng_socket socket;
+    nng_dialer dialer;
     nng_aio *receiver;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -116,7 +119,7 @@ int link_open(const char *address, struct link **ret_link)
         rv = nng_aio_alloc(&link->receiver, recv_done, link);
     if (rv == 0) {
         nng_recv_aio(link->socket, link->receiver);
-        rv = nng_dial(link->socket, address, NULL, NNG_FLAG_NONBLOCK);
+        rv = nng_dial(link->socket, address, &link->dialer, NNG_FLAG_NONBLOCK);
     }
     if (rv != 0) {
         link_close(link);
@@ -126,14 +129,45 @@ int link_open(const char *address, struct link **ret_link)
     return 0;
 }
 
+void link_last(struct link *link)
+{
+    (void)nng_dialer_set_ms(link->dialer, NNG_OPT_RECONNMAXT, NEVER_MS);
+    (void)nng_dialer_set_ms(link->dialer, NNG_OPT_RECONNMINT, NEVER_MS);
+}
+
+static void *socket_close(void *arg)
+{
+    const struct link *link = arg;
+    (void)nng_close(link->socket);
+    return NULL;
+}
+
+/* False: not closed in time (see GOODBYE in proto/envelope.h for how nng may hang). */
+static bool socket_close_bounded(struct link *link)
+{
+    pthread_t thread;
+    struct timespec until;
+
+    if (pthread_create(&thread, NULL, socket_close, link) != 0) {
+        (void)nng_close(link->socket);
+        return true;
+    }
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += CLOSE_S;
+    if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+        return true;
+    (void)pthread_detach(thread);
+    return false;
+}
+
 void link_close(struct link *link)
 {
     if (link == NULL)
         return;
     if (link->receiver != NULL)
         nng_aio_stop(link->receiver);
-    if (nng_socket_id(link->socket) > 0)
-        (void)nng_close(link->socket);
+    if (nng_socket_id(link->socket) > 0 && !socket_close_bounded(link))
+        return; /* nng's threads may still use it: leaked, rather than waited for */
     if (link->receiver != NULL)
         nng_aio_free(link->receiver);
     nng_msg *message;

@@ -20,7 +20,13 @@ struct link;
 
 /* An nng error number, 0 for success. Does not wait for the connection. */
 int link_open(const char *address, struct link **ret_link);
-void link_close(struct link *link); /* NULL is fine */
+
+/* Closes and frees; whatever nng does, it returns within two seconds. NULL is fine. Best called when
+ * nothing is on its way: after the answer to a Goodbye. */
+void link_close(struct link *link);
+
+/* No new connection is made after the one that is up. */
+void link_last(struct link *link);
 
 /* Number of the connection that is up; 0: none. Never the same number twice. */
 uint64_t link_connection(struct link *link);

@@ -6,7 +6,8 @@
  * (64 answers that a peer does not read): a slow reader slows nobody but itself.
  *
  * A peer is in the table as long as nng has its connection. Its PEER_GONE is queued when nng removes
- * that; messages of it that come up later are dropped, so that no call follows the end of its peer.
+ * that, or when the peer said goodbye; messages of it that come up later are dropped, so that no call
+ * follows the end of its peer, and no answer the answer to its goodbye.
  */
 #include "rpc/server.h"
 
@@ -27,11 +28,12 @@
 
 #define RECEIVERS 2
 #define REQUEST_ID_BYTES 4 /* of REQ/REP, before the body */
+#define CLOSE_S 2
 #define SEND_QUEUE 256 /* messages between the owner and nng's threads */
 #define DEADLINE_DEFAULT_MS (10 * 60 * 1000)
 #define TABLE_START 64 /* a power of two */
 
-enum item_kind { ITEM_CALL, ITEM_REFUSED, ITEM_PEER_GONE };
+enum item_kind { ITEM_CALL, ITEM_REFUSED, ITEM_PEER_GONE, ITEM_GOODBYE };
 
 /* A call, or something else that waits in the queue. The call comes first: rpc_call* is item*. */
 struct item {
@@ -246,12 +248,29 @@ static bool refuse(struct rpc_server *s, struct item *item, enum lk_code why)
     return true;
 }
 
+/* The end of a peer's calls, queued once: it says goodbye, or its connection is gone. */
+static void peer_end(struct rpc_server *s, struct peer *peer)
+{
+    struct item *item = lk_zalloc(1, sizeof *item);
+
+    item->server = s;
+    item->kind = ITEM_PEER_GONE;
+    item->call.peer = peer->number;
+    peer_remove(s, peer);
+    list_append(&s->queue, item);
+}
+
 /* Decides what becomes of a request; false: nothing, the caller frees it. Under the mutex. */
 static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bool whole)
 {
     if (!whole) {
         s->stats.refused_malformed++;
         return refuse(s, item, LK_INVALID_ARGUMENT);
+    }
+    if (item->call.method == LK_METHOD_GOODBYE) {
+        peer_end(s, peer);
+        item->kind = ITEM_GOODBYE;
+        return true;
     }
     if (peer_waits_for(peer, item->request)) {
         s->stats.repeats++;
@@ -323,24 +342,15 @@ static void pipe_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
 static void pipe_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
     struct rpc_server *s = arg;
-    uint32_t number = (uint32_t)nng_pipe_id(pipe);
-    struct item *item = lk_zalloc(1, sizeof *item);
 
     (void)event;
-    item->server = s;
-    item->kind = ITEM_PEER_GONE;
-    item->call.peer = number;
     (void)pthread_mutex_lock(&s->mutex);
-    struct peer *peer = peer_find(s, number);
-    if (peer != NULL) {
-        peer_remove(s, peer);
-        list_append(&s->queue, item);
-    }
+    struct peer *peer = peer_find(s, (uint32_t)nng_pipe_id(pipe));
+    if (peer != NULL)
+        peer_end(s, peer);
     (void)pthread_mutex_unlock(&s->mutex);
     if (peer != NULL)
         wake(s);
-    else
-        free(item);
 }
 
 /* ---- opening ---- */
@@ -512,10 +522,13 @@ static void send_reply(struct item *item, nng_msg *reply, size_t bytes)
     (void)nng_msg_header_append(reply, nng_msg_header(item->request),
                                 nng_msg_header_len(item->request));
     (void)pthread_mutex_lock(&s->mutex);
-    s->stats.replies++;
-    s->stats.bytes_out += bytes;
+    bool wanted = item->kind == ITEM_GOODBYE || peer_find(s, item->call.peer) != NULL;
+    if (wanted) {
+        s->stats.replies++;
+        s->stats.bytes_out += bytes;
+    }
     (void)pthread_mutex_unlock(&s->mutex);
-    if (nng_sendmsg(s->socket, reply, 0) != 0)
+    if (!wanted || nng_sendmsg(s->socket, reply, 0) != 0)
         nng_msg_free(reply);
 }
 
@@ -554,13 +567,20 @@ static void answer_error(struct item *item, enum lk_code code, const char *detai
     answer(item, code, &error.base, NULL, 0);
 }
 
-static void answer_refused(struct item *item)
+/* What the owner is not bothered with: refusals and goodbyes. */
+static void answer_own(struct item *item)
 {
-    answer_error(item, item->refusal,
-                 item->refusal == LK_INVALID_ARGUMENT
-                     ? "malformed message: its lengths do not add up to its size"
-                     : "too many calls are waiting; try again later",
-                 NULL);
+    static const Lk__CheckpointReply empty = {
+        .base = PROTOBUF_C_MESSAGE_INIT(&lk__checkpoint_reply__descriptor)}; /* packs to nothing */
+
+    if (item->kind == ITEM_GOODBYE)
+        answer(item, LK_OK, &empty.base, NULL, 0);
+    else
+        answer_error(item, item->refusal,
+                     item->refusal == LK_INVALID_ARGUMENT
+                         ? "malformed message: its lengths do not add up to its size"
+                         : "too many calls are waiting; try again later",
+                     NULL);
 }
 
 /* Nothing is queued: resets the eventfd. A wake-up that comes between is not lost, as the queue is
@@ -591,7 +611,7 @@ bool rpc_server_next(struct rpc_server *server, struct rpc_event *ret_event)
             *ret_event = (struct rpc_event){RPC_EVENT_PEER_GONE, NULL, item->call.peer};
             item_free(item);
         } else {
-            answer_refused(item);
+            answer_own(item);
             item_free(item);
             continue;
         }
@@ -667,6 +687,35 @@ static void receivers_stop(struct rpc_server *s)
     }
 }
 
+static void *socket_close(void *arg)
+{
+    const struct rpc_server *s = arg;
+    (void)nng_close(s->socket);
+    return NULL;
+}
+
+/*
+ * Closes the socket; false if that is not done in time. nng 1.5.2 never finishes when it closes a
+ * connection in the very moment between the head and the body of an incoming message; a daemon that
+ * is to end must not hang on that.
+ */
+static bool socket_close_bounded(struct rpc_server *s)
+{
+    pthread_t thread;
+    struct timespec until;
+
+    if (pthread_create(&thread, NULL, socket_close, s) != 0) {
+        (void)nng_close(s->socket);
+        return true;
+    }
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += CLOSE_S;
+    if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+        return true;
+    (void)pthread_detach(thread);
+    return false;
+}
+
 void rpc_server_close(struct rpc_server *server)
 {
     if (server == NULL)
@@ -674,9 +723,9 @@ void rpc_server_close(struct rpc_server *server)
     receivers_stop(server);
     list_drain(&server->queue, true);
     list_drain(&server->taken, true);
-    if (server->socket_open)
-        (void)nng_close(server->socket); /* no pipe callback runs after this */
-    list_drain(&server->queue, false);
+    if (server->socket_open && !socket_close_bounded(server))
+        return; /* nng's threads may still come back to it: left to the process's end */
+    list_drain(&server->queue, false); /* no callback runs any more */
     for (uint32_t i = 0; i < RECEIVERS; i++) {
         if (server->receiver[i].aio != NULL)
             nng_aio_free(server->receiver[i].aio);

@@ -54,7 +54,8 @@ struct rpc_event {
  * socket file is replaced only when nobody listens on it. */
 enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server **ret_server,
                              struct lk_err *err);
-void rpc_server_close(struct rpc_server *server); /* answers what waits UNAVAILABLE; NULL is fine */
+/* Answers what waits UNAVAILABLE; returns within some seconds. NULL is fine. */
+void rpc_server_close(struct rpc_server *server);
 
 /* Address number @i as clients can dial it, with the real port. */
 const char *rpc_server_address(const struct rpc_server *server, uint32_t i);
