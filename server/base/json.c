@@ -79,18 +79,24 @@ static uint8_t here(const struct lk_json *json)
     return json->at < json->bytes ? json->text[json->at] : 0;
 }
 
-/* The first byte at or after @p that is not plain in a string: quote, backslash, control, non-ASCII. */
+#if defined(__SSE2__)
+/* Which of 16 bytes are not plain in a string: quote, backslash, control, non-ASCII. */
+static inline unsigned odd_bytes(__m128i v)
+{
+    __m128i quote = _mm_cmpeq_epi8(v, _mm_set1_epi8('"'));
+    __m128i slash = _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'));
+    /* The comparison is signed: below a space are control characters and bytes from 0x80 on. */
+    __m128i other = _mm_cmplt_epi8(v, _mm_set1_epi8(' '));
+    return (unsigned)_mm_movemask_epi8(_mm_or_si128(other, _mm_or_si128(quote, slash)));
+}
+#endif
+
+/* The first byte at or after @p that is not plain in a string. */
 static const uint8_t *plain_end(const uint8_t *p, const uint8_t *end)
 {
 #if defined(__SSE2__)
-    const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
-    const __m128i space = _mm_set1_epi8(' ');
     for (; end - p >= 16; p += 16) {
-        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-        /* The comparison is signed: below a space are control characters and bytes from 0x80 on. */
-        __m128i odd = _mm_or_si128(_mm_cmplt_epi8(v, space), _mm_or_si128(_mm_cmpeq_epi8(v, quote),
-                                                                          _mm_cmpeq_epi8(v, slash)));
-        unsigned mask = (unsigned)_mm_movemask_epi8(odd);
+        unsigned mask = odd_bytes(_mm_loadu_si128((const __m128i *)(const void *)p));
         if (mask != 0)
             return p + __builtin_ctz(mask);
     }
@@ -198,42 +204,96 @@ static const uint8_t *literal_end(const uint8_t *p, const uint8_t *end)
     }
 }
 
+/* What may be written beyond the end of a decoded run: whole vectors and whole code points are. */
+enum { SLACK = 16 };
+
+/* Copies what literal_end would run over; there is room for all up to @end and SLACK. */
+static const uint8_t *copy_literal(const uint8_t *p, const uint8_t *end, uint8_t **to)
+{
+    uint8_t *out = *to;
+    while (p < end) {
+#if defined(__SSE2__)
+        while (end - p >= 16) {
+            __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+            _mm_storeu_si128((__m128i *)(void *)out, v);
+            unsigned mask = odd_bytes(v);
+            unsigned n = mask != 0 ? (unsigned)__builtin_ctz(mask) : 16;
+            p += n;
+            out += n;
+            if (n < 16)
+                break;
+        }
+        if (p == end)
+            break;
+#endif
+        size_t n = *p == '"' || *p == '\\' || *p < ' ' ? 0 : lk_utf8_length(p, (size_t)(end - p));
+        if (n == 0)
+            break;
+        for (size_t i = 0; i < n; i++)
+            *out++ = *p++;
+    }
+    *to = out;
+    return p;
+}
+
+/* The rest of a string from its first escape at @p on, after @run that came before it, into the
+ * scratch. Decoded text is never longer than its source, so there is room for all of it. */
+static enum lk_code decode(struct lk_json *json, const uint8_t *run, const uint8_t **at,
+                           struct lk_err *err)
+{
+    const uint8_t *p = *at, *end = json->text + json->bytes;
+
+    json->scratch.len = 0;
+    uint8_t *begin = lk_buf_room(&json->scratch, (size_t)(end - run) + SLACK), *to = begin;
+    memcpy(to, run, (size_t)(p - run));
+    to += p - run;
+    while (p < end && *p == '\\') {
+        uint8_t bytes[4] = {0};
+        size_t n = 0;
+        LK_TRY(escape(json, &p, bytes, &n, err));
+        memcpy(to, bytes, sizeof bytes); /* a fixed size is one store */
+        to += n;
+        p = copy_literal(p, end, &to);
+    }
+    json->scratch.len = (size_t)(to - begin);
+    *at = p;
+    return LK_OK;
+}
+
+/* The same without keeping anything. */
+static enum lk_code validate(struct lk_json *json, const uint8_t **at, struct lk_err *err)
+{
+    const uint8_t *p = *at, *end = json->text + json->bytes;
+    while (p < end && *p == '\\') {
+        uint8_t bytes[4];
+        size_t n = 0;
+        LK_TRY(escape(json, &p, bytes, &n, err));
+        p = literal_end(p, end);
+    }
+    *at = p;
+    return LK_OK;
+}
+
 /*
- * The string whose opening quote is at the cursor. @decode: its value is set, in the text itself or,
+ * The string whose opening quote is at the cursor. @keep: its value is set, in the text itself or,
  * with escapes, in the scratch; otherwise it is only validated.
  */
-static enum lk_code read_string(struct lk_json *json, bool decode, const uint8_t **ret_bytes,
+static enum lk_code read_string(struct lk_json *json, bool keep, const uint8_t **ret_bytes,
                                 size_t *ret_n, struct lk_err *err)
 {
-    const uint8_t *end = json->text + json->bytes, *run = json->text + json->at + 1, *p = run;
-    struct lk_buf *out = &json->scratch;
+    const uint8_t *end = json->text + json->bytes, *run = json->text + json->at + 1;
+    const uint8_t *p = literal_end(run, end);
+    bool in_place = p == end || *p != '\\';
 
-    out->len = 0;
-    for (;;) {
-        p = literal_end(p, end);
-        if (p == end || (*p != '"' && *p != '\\'))
-            return bad_in_string(json, p, err);
-        if (*p == '"')
-            break;
-        uint8_t bytes[4] = {0};
-        size_t n = 0, literal = (size_t)(p - run);
-        LK_TRY(escape(json, &p, bytes, &n, err));
-        if (decode) {
-            uint8_t *to = lk_buf_room(out, literal + sizeof bytes);
-            memcpy(to, run, literal);
-            memcpy(to + literal, bytes, sizeof bytes); /* a fixed size is one store */
-            out->len += literal + n;
-        }
-        run = p;
-    }
-    bool in_place = run == json->text + json->at + 1;
-    json->at = (size_t)(p + 1 - json->text);
-    if (!decode)
-        return LK_OK;
     if (!in_place)
-        lk_buf_put(out, run, (size_t)(p - run));
-    *ret_bytes = in_place ? run : out->data;
-    *ret_n = in_place ? (size_t)(p - run) : out->len;
+        LK_TRY(keep ? decode(json, run, &p, err) : validate(json, &p, err));
+    if (p == end || *p != '"')
+        return bad_in_string(json, p, err);
+    json->at = (size_t)(p + 1 - json->text);
+    if (keep) {
+        *ret_bytes = in_place ? run : json->scratch.data;
+        *ret_n = in_place ? (size_t)(p - run) : json->scratch.len;
+    }
     return LK_OK;
 }
 

@@ -160,6 +160,51 @@ START_TEST(a_character_is_found_wherever_it_falls_in_a_vector)
 }
 END_TEST
 
+/* Random texts of every kind of character and length, escaped at random: what comes back is what went
+ * in, and the reader never looks beyond the text (which lies in memory of exactly its size). */
+START_TEST(random_strings_round_trip)
+{
+    uint64_t x = 88172645463325252u;
+    unsigned wrong = 0;
+    struct lk_buf value = {0}, text = {0}, back = {0};
+    for (int round = 0; round < 20000; round++) {
+        value.len = text.len = 0;
+        lk_buf_puts(&text, "\"");
+        for (unsigned n = (unsigned)(round % 97); n > 0; n--) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            static const uint32_t spans[] = {0x60, 0x60, 0x60, 0x60, 0x780, 0xd000, 0x100000};
+            uint32_t c = (uint32_t)(x >> 8) % spans[x % 7];
+            c = x % 7 < 4 ? c + 0x20 : x % 7 == 6 ? c + 0x10000 : c + 0x80;
+            uint8_t bytes[4];
+            size_t k = lk_utf8_put(c, bytes);
+            lk_buf_put(&value, bytes, k);
+            if (c == '"' || c == '\\' || x >> 60 == 0) {
+                if (c >= 0x10000)
+                    lk_buf_putf(&text, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+                else
+                    lk_buf_putf(&text, "\\u%04X", c);
+            } else {
+                lk_buf_put(&text, bytes, k);
+            }
+        }
+        lk_buf_puts(&text, "\"");
+        uint8_t *exact = malloc(text.len);
+        memcpy(exact, text.data, text.len);
+        size_t at;
+        wrong += !valid(exact, text.len, &at) || at != text.len;
+        wrong += decode(exact, text.len, &back, NULL) != LK_OK || back.len != value.len ||
+                 (back.len > 0 && memcmp(back.data, value.data, back.len) != 0);
+        free(exact);
+    }
+    ck_assert_uint_eq(wrong, 0);
+    lk_buf_done(&value);
+    lk_buf_done(&text);
+    lk_buf_done(&back);
+}
+END_TEST
+
 START_TEST(every_truncation_is_refused_within_bounds)
 {
     static const char text[] = "{\"a\\u00e9\":[1.5e3,\"\xf0\x9f\x98\x80\\ud83d\\ude00\",null],\"b\":{}}";
@@ -335,6 +380,7 @@ Suite *suite(void)
     tcase_add_test(t, a_bad_string_is_refused_in_skipped_and_in_read_values_alike);
     tcase_add_test(t, strings_decode_to_their_bytes);
     tcase_add_test(t, a_character_is_found_wherever_it_falls_in_a_vector);
+    tcase_add_test(t, random_strings_round_trip);
     tcase_add_test(t, every_truncation_is_refused_within_bounds);
     tcase_add_test(t, hostile_nesting_is_an_error_and_no_crash);
     tcase_add_test(t, the_cursor_walks_members_and_elements);
