@@ -32,7 +32,7 @@ void random_token(char ret_hex[POOL_TOKEN_HEX])
         (void)snprintf(ret_hex + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* A pipe that holds the token and then ends. */
+/* A pipe that holds the token and then ends; its number is none that the child gives a meaning. */
 static int token_pipe(const char *token)
 {
     int fds[2];
@@ -40,11 +40,12 @@ static int token_pipe(const char *token)
         return -1;
     ssize_t n = (ssize_t)strlen(token);
     bool written = write(fds[1], token, (size_t)n) == n; /* far below a pipe's capacity */
-    (void)close(fds[1]);
-    if (written)
-        return fds[0];
+    int fd = written ? fcntl(fds[0], F_DUPFD_CLOEXEC, TOKEN_FD + 1) : -1;
+    int error = errno;
     (void)close(fds[0]);
-    return -1;
+    (void)close(fds[1]);
+    errno = error;
+    return fd;
 }
 
 /* Default signals, none blocked, and a process group of its own: Ctrl-C is for the daemon, which
