@@ -4,6 +4,8 @@
 
 void lk_cache_init(struct lk_cache *cache)
 {
+    cache->hot_memory = lk_zalloc(LK_CACHE_HOT + 1, sizeof *cache->hot);
+    cache->hot = (struct lk_cache_hot *)(((uintptr_t)cache->hot_memory + 63) & ~(uintptr_t)63);
     cache->sets = lk_zalloc(LK_CACHE_SETS, sizeof *cache->sets);
     cache->longs = lk_zalloc(LK_CACHE_LONG_SLOTS, sizeof *cache->longs);
     cache->arena = lk_zalloc(LK_CACHE_ARENA, sizeof *cache->arena);
@@ -12,6 +14,7 @@ void lk_cache_init(struct lk_cache *cache)
 
 void lk_cache_done(struct lk_cache *cache)
 {
+    free(cache->hot_memory);
     free(cache->sets);
     free(cache->longs);
     free(cache->arena);
@@ -23,8 +26,6 @@ void lk_cache_put(struct lk_cache *cache, struct lk_key key, size_t hash, const 
 {
     struct lk_cache_short *set = cache->sets[hash % LK_CACHE_SETS];
 
-    if (n > LK_CACHE_SHORT_IDS)
-        return;
     set[1] = set[0];
     set[0].key = key;
     set[0].n = (uint32_t)n;

@@ -1,17 +1,28 @@
 /*
- * Piece → ids, for pieces that are not one token. A cache forgets as it likes: what it returns is
- * what lk_bpe_merge would. About 13 MiB at most, touched only as far as it is used.
+ * Piece → ids. A cache forgets as it likes: what it returns is what looking up or merging would.
+ * About 13 MiB at most, touched only as far as it is used.
+ *
+ * Three parts: "hot", small enough for a core's own cache, for the few thousand pieces that make up
+ * nine tenths of a text; "sets", for short pieces that are not one token; "longs", for long ones.
  */
 #ifndef LK_OP_TOKENISE_CACHE_H
 #define LK_OP_TOKENISE_CACHE_H
 
 #include "op/tokenise/bpe.h"
 
+#define LK_CACHE_HOT 8192u
+#define LK_CACHE_HOT_IDS 11u /* 64 bytes an entry: a line of memory */
 #define LK_CACHE_SETS 32768u       /* of two short pieces each */
-#define LK_CACHE_SHORT_IDS 11      /* 64 bytes an entry: a cache line */
+#define LK_CACHE_SHORT_IDS LK_KEY_BYTES
 #define LK_CACHE_LONG_SLOTS 32768u
 #define LK_CACHE_LONG_BYTES 512u   /* longer pieces are not kept */
 #define LK_CACHE_ARENA (2u << 20)  /* words of 4 bytes */
+
+struct lk_cache_hot {
+    struct lk_key key; /* hi == 0: free */
+    uint32_t n;
+    uint32_t ids[LK_CACHE_HOT_IDS];
+};
 
 struct lk_cache_short {
     struct lk_key key; /* hi == 0: free */
@@ -20,6 +31,8 @@ struct lk_cache_short {
 };
 
 struct lk_cache {
+    void *hot_memory;
+    struct lk_cache_hot *hot; /* in it, aligned */
     struct lk_cache_short (*sets)[2];
     struct lk_cache_long {
         uint64_t hash;
@@ -43,6 +56,11 @@ static inline const struct lk_cache_short *lk_cache_find(struct lk_cache *cache,
     if (set[1].key.lo == key.lo && set[1].key.hi == key.hi)
         return &set[1];
     return NULL;
+}
+
+static inline struct lk_cache_hot *lk_cache_hot(struct lk_cache *cache, size_t hash)
+{
+    return &cache->hot[hash % LK_CACHE_HOT];
 }
 
 void lk_cache_put(struct lk_cache *cache, struct lk_key key, size_t hash, const uint32_t *ids,

@@ -5,6 +5,8 @@
  */
 #include "op/tokenise/pretok.h"
 
+#include "base/bytes.h"
+
 #include <string.h>
 
 static inline unsigned class_at(const struct lk_unicode *unicode, const uint8_t *p,
@@ -23,10 +25,31 @@ static inline bool is_other(unsigned class)
     return class == LK_CLASS_OTHER || class == LK_CLASS_MARK;
 }
 
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte)) /* in all eight bytes of a word */
+
+/* How many of the eight bytes in @v, from the lowest, are ASCII letters. */
+static inline unsigned ascii_letters(uint64_t v)
+{
+    uint64_t lower = (v | EACH(0x20)) & EACH(0x7f);
+    uint64_t from_a = lower + EACH(0x80 - 'a');    /* top bit: >= 'a' */
+    uint64_t above_z = lower + EACH(0x80 - 'z' - 1); /* top bit: > 'z' */
+    uint64_t other = ~(from_a & ~above_z & ~v) & EACH(0x80);
+    return other == 0 ? 8 : (unsigned)__builtin_ctzll(other) / 8;
+}
+
 static inline const uint8_t *letters(const struct lk_unicode *unicode, const uint8_t *p,
                                      const uint8_t *end)
 {
     size_t n;
+    while (end - p >= 8) { /* words are short: mostly once, without a branch for each letter */
+        n = ascii_letters(lk_get_u64(p));
+        p += n;
+        if (n < 8) {
+            if (*p < 0x80)
+                return p;
+            break;
+        }
+    }
     while (p < end && is_letter(class_at(unicode, p, end, &n)))
         p += n;
     return p;
@@ -107,17 +130,18 @@ static inline size_t contraction_i(const uint8_t *p, const uint8_t *end)
     return contraction(lower, lower + (left < 3 ? left : 3));
 }
 
-const uint8_t *lk_scan_whole(const struct lk_unicode *unicode, const uint8_t *p,
-                             const uint8_t *end)
+size_t lk_scan_whole(const struct lk_unicode *unicode, const uint8_t *p, const uint8_t *end,
+                     const uint8_t *ret_stops[LK_SCAN_MAX])
 {
     (void)unicode;
     (void)p;
-    return end;
+    ret_stops[0] = end;
+    return 1;
 }
 
 /* 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
-const uint8_t *lk_scan_gpt2(const struct lk_unicode *unicode, const uint8_t *p,
-                            const uint8_t *end)
+static inline const uint8_t *gpt2(const struct lk_unicode *unicode, const uint8_t *p,
+                                  const uint8_t *end)
 {
     const uint8_t *q = p;
     size_t n;
@@ -141,8 +165,8 @@ const uint8_t *lk_scan_gpt2(const struct lk_unicode *unicode, const uint8_t *p,
 
 /* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|
  * \s*[\r\n]+|\s+(?!\S)|\s+ */
-static inline const uint8_t *scan_cl100k(const struct lk_unicode *unicode, const uint8_t *p,
-                                         const uint8_t *end, size_t digits)
+static inline const uint8_t *cl100k(const struct lk_unicode *unicode, const uint8_t *p,
+                                    const uint8_t *end, size_t digits)
 {
     size_t n, next_n;
 
@@ -164,17 +188,20 @@ static inline const uint8_t *scan_cl100k(const struct lk_unicode *unicode, const
     return spaces(unicode, p, end, true);
 }
 
-static const uint8_t *scan_cl100k_3(const struct lk_unicode *unicode, const uint8_t *p,
-                                    const uint8_t *end)
-{
-    return scan_cl100k(unicode, p, end, 3);
-}
+/* A scanner of many pieces from the expression for one. */
+#define SCANNER(name, one)                                                                         \
+    size_t name(const struct lk_unicode *unicode, const uint8_t *p, const uint8_t *end,            \
+                const uint8_t *ret_stops[LK_SCAN_MAX])                                             \
+    {                                                                                              \
+        size_t n = 0;                                                                              \
+        for (; n < LK_SCAN_MAX && p < end; n++)                                                    \
+            ret_stops[n] = p = one;                                                                \
+        return n;                                                                                  \
+    }
 
-static const uint8_t *scan_cl100k_1(const struct lk_unicode *unicode, const uint8_t *p,
-                                    const uint8_t *end)
-{
-    return scan_cl100k(unicode, p, end, 1);
-}
+SCANNER(lk_scan_gpt2, gpt2(unicode, p, end))
+static SCANNER(scan_cl100k_3, cl100k(unicode, p, end, 3))
+static SCANNER(scan_cl100k_1, cl100k(unicode, p, end, 1))
 
 static const struct {
     const char *pattern;

@@ -205,41 +205,65 @@ static void encode_long(struct lk_encoder *encoder, const uint8_t *p, size_t n,
     lk_cache_put_long(&encoder->cache, hash, p, n, out->ids + before, out->n - before);
 }
 
-/* A short piece that is not one token. */
-static void encode_short(struct lk_encoder *encoder, const uint8_t *p, size_t n, struct lk_key key,
-                         size_t hash, struct lk_tokens *out)
+/* A short piece that the hot cache lacks; puts it there. */
+static __attribute__((noinline)) void encode_short(struct lk_encoder *encoder, const uint8_t *p,
+                                                   size_t n, struct lk_key key, size_t hash,
+                                                   struct lk_tokens *out)
 {
-    const struct lk_cache_short *hit = lk_cache_find(&encoder->cache, key, hash);
     size_t before = out->n;
+    uint32_t word = lk_bpe_word(&encoder->tokenizer->bpe, key, hash);
+    const struct lk_cache_short *hit;
 
-    if (hit != NULL) {
+    if (word != LK_NO_ID) {
+        lk_tokens_push(out, word);
+    } else if ((hit = lk_cache_find(&encoder->cache, key, hash)) != NULL) {
         append(out, hit->ids, hit->n);
+    } else {
+        merge(encoder, p, n, out);
+        lk_cache_put(&encoder->cache, key, hash, out->ids + before, out->n - before);
+    }
+    struct lk_cache_hot *hot = lk_cache_hot(&encoder->cache, hash);
+    size_t made = out->n - before;
+    if (made <= LK_CACHE_HOT_IDS) {
+        hot->key = key;
+        hot->n = (uint32_t)made;
+        memcpy(hot->ids, out->ids + before, made * sizeof *hot->ids);
+    }
+}
+
+static inline void encode_piece(struct lk_encoder *encoder, const uint8_t *p, size_t n,
+                                const uint8_t *limit, struct lk_tokens *out)
+{
+    if (n > LK_KEY_BYTES) {
+        encode_long(encoder, p, n, out);
         return;
     }
-    merge(encoder, p, n, out);
-    lk_cache_put(&encoder->cache, key, hash, out->ids + before, out->n - before);
+    struct lk_key key = lk_key_of(p, n, limit);
+    size_t hash = lk_key_hash(key);
+    const struct lk_cache_hot *hot = lk_cache_hot(&encoder->cache, hash);
+    if (hot->key.lo != key.lo || hot->key.hi != key.hi) {
+        encode_short(encoder, p, n, key, hash, out);
+        return;
+    }
+    if (out->cap - out->n < LK_CACHE_HOT_IDS)
+        (void)lk_tokens_room(out, LK_CACHE_HOT_IDS);
+    uint32_t *to = out->ids + out->n;
+    memcpy(to, hot->ids, 4 * sizeof *to); /* more than needed: no branch */
+    if (hot->n > 4)
+        memcpy(to + 4, hot->ids + 4, (LK_CACHE_HOT_IDS - 4) * sizeof *to);
+    out->n += hot->n;
 }
 
 static void encode_pieces(struct lk_encoder *encoder, const uint8_t *p, const uint8_t *end,
                           struct lk_tokens *out)
 {
     const struct lk_tokenizer *tokenizer = encoder->tokenizer;
-    lk_scan_fn *scan = tokenizer->scan;
+    const uint8_t *stops[LK_SCAN_MAX];
 
-    for (const uint8_t *stop; p < end; p = stop) {
-        stop = scan(&tokenizer->unicode, p, end);
-        size_t n = (size_t)(stop - p);
-        if (n > LK_KEY_BYTES) {
-            encode_long(encoder, p, n, out);
-            continue;
-        }
-        struct lk_key key = lk_key_of(p, n, end);
-        size_t hash = lk_key_hash(key);
-        uint32_t word = lk_bpe_word(&tokenizer->bpe, key, hash);
-        if (word != LK_NO_ID)
-            lk_tokens_push(out, word);
-        else
-            encode_short(encoder, p, n, key, hash, out);
+    while (p < end) {
+        size_t n = tokenizer->scan(&tokenizer->unicode, p, end, stops);
+        for (size_t i = 0; i < n; p = stops[i++])
+            encode_piece(encoder, p, (size_t)(stops[i] - p), end, out);
     }
 }
 
