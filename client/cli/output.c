@@ -1,0 +1,115 @@
+#include "client/cli/output.h"
+
+#include "base/json.h"
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+bool output_flush(struct lk_buf *out)
+{
+    bool written = fwrite(out->data, 1, out->len, stdout) == out->len && fflush(stdout) == 0;
+    out->len = 0;
+    if (!written)
+        (void)fputs("lanekeeper: cannot write to standard output\n", stderr);
+    return written;
+}
+
+void put_count(struct lk_buf *out, uint64_t n)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            lk_buf_puts(out, ",");
+        lk_buf_put(out, &digits[i], 1);
+    }
+}
+
+void put_bytes(struct lk_buf *out, uint64_t bytes)
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    unsigned u = 0;
+    uint64_t below = 0; /* tenths of the unit */
+    while (bytes >= 1024 && u < 6) {
+        below = bytes % 1024 * 10 / 1024;
+        bytes /= 1024;
+        u++;
+    }
+    if (u == 0)
+        lk_buf_putf(out, "%" PRIu64 " B", bytes);
+    else
+        lk_buf_putf(out, "%" PRIu64 ".%" PRIu64 " %s", bytes, below, unit[u]);
+}
+
+void put_percent(struct lk_buf *out, uint64_t part, uint64_t whole)
+{
+    if (whole == 0)
+        lk_buf_puts(out, "-");
+    else
+        lk_buf_putf(out, "%.2f %%", (double)part * 100.0 / (double)whole);
+}
+
+void put_hex(struct lk_buf *out, struct lk_digest digest)
+{
+    char hex[LK_DIGEST_HEX];
+    lk_digest_hex(digest, hex);
+    lk_buf_puts(out, hex);
+}
+
+/* Bytes of the UTF-8 sequence at @p that can be shown as it is; 0 when there is none. C1 controls are
+ * left out: terminals act on them. */
+static size_t shown(const uint8_t *p, size_t n)
+{
+    if (*p < 0x80)
+        return *p >= ' ' || *p == '\n' || *p == '\t' ? *p != 0x7f : 0;
+    bool valid;
+    size_t length = lk_utf8_step(p, n, &valid);
+    return valid && (*p != 0xc2 || p[1] >= 0xa0) ? length : 0;
+}
+
+void put_safe(struct lk_buf *out, const void *bytes, size_t n)
+{
+    const uint8_t *p = bytes, *end = p + n;
+    while (p < end) {
+        size_t length = shown(p, (size_t)(end - p));
+        if (length > 0) {
+            lk_buf_put(out, p, length);
+            p += length;
+        } else {
+            lk_buf_putf(out, "\\x%02x", *p++);
+        }
+    }
+}
+
+void json_key(struct lk_buf *out, bool more, const char *key)
+{
+    lk_buf_putf(out, "%s\"%s\":", more ? "," : "", key);
+}
+
+void json_text(struct lk_buf *out, bool more, const char *key, const char *text)
+{
+    json_key(out, more, key);
+    lk_json_quote(out, text, strlen(text));
+}
+
+void json_u64(struct lk_buf *out, bool more, const char *key, uint64_t value)
+{
+    json_key(out, more, key);
+    lk_buf_putf(out, "%" PRIu64, value);
+}
+
+void json_bool(struct lk_buf *out, bool more, const char *key, bool value)
+{
+    json_key(out, more, key);
+    lk_buf_puts(out, value ? "true" : "false");
+}
+
+void json_digest(struct lk_buf *out, bool more, const char *key, struct lk_digest digest)
+{
+    json_key(out, more, key);
+    lk_buf_puts(out, "\"");
+    put_hex(out, digest);
+    lk_buf_puts(out, "\"");
+}
