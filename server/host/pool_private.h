@@ -73,7 +73,8 @@ struct worker {
     char *host;
     struct rpc_call *waiting[POOL_SLOTS];
     uint32_t n_waiting;
-    struct run running[POOL_SLOTS]; /* in the order given: the first is the one that runs */
+    struct run running[POOL_SLOTS]; /* in the order given; two that were given at the same moment may
+                                       reach the worker in the other order */
     uint32_t n_running;
     /* of local ones: */
     pid_t pid;           /* 0: no process now */

@@ -75,13 +75,13 @@ static void drop_waiting(struct worker *worker, bool answer)
     }
 }
 
-/* The task that runs is the first; what comes of it may free other parts of its job, which then
- * vanish from worker->running: so they are taken one by one. */
+/* The task that runs is most likely the first. What comes of it may free other parts of its job, which
+ * then vanish from worker->running: so they are taken one by one. */
 void worker_lost(struct worker *worker, bool blame, const char *how)
 {
     bool lone = worker->n_running == 1;
     worker->ready = false;
-    drop_waiting(worker, true);
+    drop_waiting(worker, !worker->local); /* a local one is dead, or will be at once */
     for (uint32_t i = 0; i < worker->n_running; i++)
         if (worker->running[i].part != NULL)
             worker->running[i].part->copies--;
