@@ -113,7 +113,12 @@ enum lk_code lk_index_build(const struct lk_index_build *build, struct lk_buf *r
 enum lk_code lk_index_verify(const struct lk_index *index, const struct lk_index_build *build,
                              struct lk_err *err);
 
-/* Cheap check at start: every shard is there and has the size that the index says; else DATA_LOSS
+/* Does a listing have the very shards of the index, each in its size? DATA_LOSS names those that were
+ * added, removed or changed in size. Reads nothing. */
+enum lk_code lk_index_check_listing(const struct lk_index *index,
+                                    const struct lk_dataset_files *files, struct lk_err *err);
+
+/* Cheap check at start where there is no listing: every shard is there and has the size that the index says; else DATA_LOSS
  * or NOT_FOUND naming the first one that differs. Opens each shard once. */
 enum lk_code lk_index_check_files(const struct lk_index *index, const char *root,
                                   struct lk_opener opener, struct lk_err *err);

@@ -186,15 +186,16 @@ static void put_differences(struct lk_buf *text, const struct differences *d)
 {
     if (d->n == 0)
         return;
-    lk_buf_putf(text, "%s%u shards %s (", text->len > 0 ? ", " : "", d->n, d->what);
+    lk_buf_putf(text, "%s%s ", text->len > 0 ? "; " : "", d->what);
     for (uint32_t i = 0; i < d->n && i < 3; i++)
         lk_buf_putf(text, "%s%s", i > 0 ? ", " : "", d->names[i]);
-    lk_buf_puts(text, d->n > 3 ? ", …)" : ")");
+    if (d->n > 3)
+        lk_buf_putf(text, " and %u more", d->n - 3);
 }
 
 /* Walks both lists, which are in the same order. */
-static enum lk_code compare_files(const struct lk_index *index,
-                                  const struct lk_dataset_files *files, struct lk_err *err)
+enum lk_code lk_index_check_listing(const struct lk_index *index,
+                                    const struct lk_dataset_files *files, struct lk_err *err)
 {
     struct differences added = {.what = "added"}, removed = {.what = "removed"};
     struct differences resized = {.what = "changed in size"};
@@ -274,7 +275,7 @@ enum lk_code lk_index_verify(const struct lk_index *index, const struct lk_index
     struct verifying v = {.index = index, .build = build};
 
     LK_TRY(check_files(files, err));
-    LK_TRY(compare_files(index, files, err));
+    LK_TRY(lk_index_check_listing(index, files, err));
     return lk_shard_jobs_run(files->n, build->threads, sum_of(files->bytes, files->n),
                              build->progress, verify_one, &v, err);
 }

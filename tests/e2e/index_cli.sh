@@ -80,7 +80,7 @@ printf '{"text":"one"}\n{"text":"twO"}\n' >docs/a.jsonl
 expect 1 'docs/a.jsonl changed since it was indexed: row 1 is the first' docs -o made/docs --verify
 expect 1 '"ok":false,"code":"DATA_LOSS","error":".*a.jsonl' docs -o made/docs --verify --json
 echo '{"text":"more"}' >>docs/a.jsonl
-expect 1 '1 shards changed in size (a.jsonl)' docs -o made/docs --verify
+expect 1 'changed in size a.jsonl' docs -o made/docs --verify
 expect 1 'no such index' docs -o nowhere --verify
 printf junk >broken
 expect 1 'broken index' docs -o broken --verify
@@ -110,7 +110,7 @@ expect 0 'm.lkindex: 2 shards' c.yaml
 same "$(find . -name m.lkindex)" six
 expect 0 'verified, 4 shards' c.yaml --verify
 rm man/b.jsonl
-expect 1 '1 shards removed (b.jsonl)' c.yaml --verify
+expect 1 'removed b.jsonl' c.yaml --verify
 grep -q 'verified, 4 shards' out || fail "one bad dataset kept another from being looked at"
 expect 1 'six.yaml: cannot open it' six.yaml
 echo "index_cli: ok"

@@ -436,8 +436,8 @@ START_TEST(verify_names_what_changed)
     put_text("d/x.jsonl", "1\n");
     put_text("d/z.jsonl", "1\n");
     ck_assert_int_eq(verify(&index, &err), LK_DATA_LOSS);
-    ck_assert_ptr_nonnull(strstr(err.text, "1 shards added (z.jsonl)"));
-    ck_assert_ptr_nonnull(strstr(err.text, "1 shards changed in size (x.jsonl)"));
+    ck_assert_ptr_nonnull(strstr(err.text, "added z.jsonl"));
+    ck_assert_ptr_nonnull(strstr(err.text, "changed in size x.jsonl"));
     lk_index_close(&index);
 }
 END_TEST
@@ -456,6 +456,43 @@ START_TEST(shards_that_are_gone_or_of_another_size_are_found_at_start)
     ck_assert_int_eq(lk_index_check_files(&index, "e", mem_opener(&store), &err), LK_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(err.text, "e/x.jsonl"));
     ck_assert_int_eq(store.open_now, 0);
+    lk_index_close(&index);
+}
+END_TEST
+
+START_TEST(a_listing_is_held_against_the_index_by_name_and_size)
+{
+    static const struct {
+        const char *add, *text, *why; /* @add is written with @text; NULL: nothing changes */
+    } changes[] = {
+        {NULL, NULL, NULL},
+        {"d/b.jsonl", "3\n", NULL}, /* the same size: only verifying would notice */
+        {"d/b.jsonl", "22\n", "changed in size b.jsonl"},
+        {"d/0.jsonl", "1\n", "added 0.jsonl; changed in size b.jsonl"},
+        {"d/z.jsonl", "1\n", "added 0.jsonl, z.jsonl"},
+        {"d/y.jsonl", "1\n", "added 0.jsonl, y.jsonl, z.jsonl"},
+        {"d/x.jsonl", "1\n", "added 0.jsonl, x.jsonl, y.jsonl and 1 more; changed in size b.jsonl"},
+    };
+    put_text("d/a.jsonl", "1\n");
+    put_text("d/b.jsonl", "2\n");
+    struct lk_index index = open_index();
+    struct lk_err err;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        if (changes[i].add != NULL)
+            put_text(changes[i].add, changes[i].text);
+        struct lk_dataset_files files = mem_list(&store, "d");
+        enum lk_code code = lk_index_check_listing(&index, &files, &err);
+        ck_assert_int_eq(code, changes[i].why == NULL ? LK_OK : LK_DATA_LOSS);
+        if (code != LK_OK)
+            ck_assert_msg(strstr(err.text, changes[i].why) != NULL, "%s", err.text);
+        lk_dataset_files_done(&files);
+    }
+    mem_store_done(&store);
+    put_text("d/b.jsonl", "2\n");
+    struct lk_dataset_files files = mem_list(&store, "d");
+    ck_assert_int_eq(lk_index_check_listing(&index, &files, &err), LK_DATA_LOSS);
+    ck_assert_ptr_nonnull(strstr(err.text, "removed a.jsonl"));
+    lk_dataset_files_done(&files);
     lk_index_close(&index);
 }
 END_TEST
@@ -552,6 +589,7 @@ Suite *suite(void)
     tcase_add_test(t, a_dataset_without_rows_is_refused);
     tcase_add_test(t, verify_names_what_changed);
     tcase_add_test(t, shards_that_are_gone_or_of_another_size_are_found_at_start);
+    tcase_add_test(t, a_listing_is_held_against_the_index_by_name_and_size);
     tcase_add_test(t, an_index_file_is_opened_read_or_mapped);
     tcase_add_test(t, progress_ends_at_all_bytes_and_rows);
     suite_add_tcase(s, t);
