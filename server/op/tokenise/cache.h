@@ -1,6 +1,6 @@
 /*
  * Piece → ids. A cache forgets as it likes: what it returns is what looking up or merging would.
- * About 13 MiB at most, touched only as far as it is used.
+ * About 15 MiB at most, touched only as far as it is used.
  *
  * Three parts: "hot", small enough for a core's own cache, for the few thousand pieces that make up
  * nine tenths of a text; "sets", for short pieces that are not one token; "longs", for long ones.
@@ -10,7 +10,7 @@
 
 #include "op/tokenise/bpe.h"
 
-#define LK_CACHE_HOT 8192u
+#define LK_CACHE_HOT 16384u
 #define LK_CACHE_HOT_IDS 11u /* 64 bytes an entry: a line of memory */
 #define LK_CACHE_SETS 32768u       /* of two short pieces each */
 #define LK_CACHE_SHORT_IDS LK_KEY_BYTES
