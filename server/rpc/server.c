@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "proto/envelope.h"
 #include "proto/lanekeeper.pb-c.h"
-#include "rpc/address.h"
+#include "rpc/listen.h"
 
 #include <errno.h>
 #include <nng/nng.h>
@@ -29,6 +29,7 @@
 #define RECEIVERS 2
 #define REQUEST_ID_BYTES 4 /* of REQ/REP, before the body */
 #define CLOSE_S 2
+#define CARE_MS 1000
 #define SEND_QUEUE 256 /* messages between the owner and nng's threads */
 #define DEADLINE_DEFAULT_MS (10 * 60 * 1000)
 #define TABLE_START 64 /* a power of two */
@@ -49,6 +50,7 @@ struct item {
 
 struct peer {
     uint32_t number; /* 0: an empty place */
+    bool called;     /* the owner has heard of it */
     struct item *calls;
 };
 
@@ -65,8 +67,8 @@ struct rpc_server {
     nng_socket socket;
     bool socket_open;
     struct receiver receiver[RECEIVERS];
-    char **address;
-    uint32_t n_address;
+    struct listening listening;
+    nng_aio *ticker; /* for looking after the listeners */
     uint32_t calls_max;
     uint32_t deadline_max_ms;
     int wake;
@@ -76,6 +78,8 @@ struct rpc_server {
     struct item_list taken; /* calls that the owner holds */
     struct peer *peer;      /* open addressing; linear probing */
     uint32_t peer_places, n_peers;
+    uint32_t n_callers; /* peers that have called */
+    bool care_due;
     uint32_t n_calls, n_refused; /* waiting: queued or taken; refusals that are queued */
     struct rpc_stats stats;
 };
@@ -251,13 +255,15 @@ static bool refuse(struct rpc_server *s, struct item *item, enum lk_code why)
 /* The end of a peer's calls, queued once: it says goodbye, or its connection is gone. */
 static void peer_end(struct rpc_server *s, struct peer *peer)
 {
-    struct item *item = lk_zalloc(1, sizeof *item);
-
-    item->server = s;
-    item->kind = ITEM_PEER_GONE;
-    item->call.peer = peer->number;
+    if (peer->called) {
+        struct item *item = lk_zalloc(1, sizeof *item);
+        item->server = s;
+        item->kind = ITEM_PEER_GONE;
+        item->call.peer = peer->number;
+        list_append(&s->queue, item);
+        s->n_callers--;
+    }
     peer_remove(s, peer);
-    list_append(&s->queue, item);
 }
 
 /* Decides what becomes of a request; false: nothing, the caller frees it. Under the mutex. */
@@ -280,6 +286,9 @@ static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bo
         s->stats.refused_busy++;
         return refuse(s, item, LK_RESOURCE_EXHAUSTED);
     }
+    if (!peer->called)
+        s->n_callers++;
+    peer->called = true;
     item->kind = ITEM_CALL;
     item->peer_next = peer->calls;
     peer->calls = item;
@@ -336,6 +345,7 @@ static void pipe_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
     (void)event;
     (void)pthread_mutex_lock(&s->mutex);
     peer_add(s, (uint32_t)nng_pipe_id(pipe));
+    listening_accepted(&s->listening, nng_listener_id(nng_pipe_listener(pipe)));
     (void)pthread_mutex_unlock(&s->mutex);
 }
 
@@ -354,75 +364,6 @@ static void pipe_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
 }
 
 /* ---- opening ---- */
-
-static enum lk_code nng_failure(const char *address, int rv, struct lk_err *err)
-{
-    if (rv == NNG_EADDRINUSE)
-        return lk_fail(err, LK_ALREADY_EXISTS, "%s: address in use: another process listens on it",
-                       address);
-    if (rv == NNG_EADDRINVAL)
-        return lk_fail(err, LK_INVALID_ARGUMENT, "%s: no such address on this machine", address);
-    return lk_fail(err, LK_UNAVAILABLE, "cannot listen on %s: %s", address, nng_strerror(rv));
-}
-
-static int listen_tcp(struct rpc_server *s, const char *address, char **ret_address)
-{
-    nng_listener listener;
-    int port = 0;
-    int rv = nng_listener_create(&listener, s->socket, address);
-
-    if (rv != 0)
-        return rv;
-    rv = nng_listener_start(listener, 0);
-    if (rv == 0)
-        rv = nng_listener_get_int(listener, NNG_OPT_TCP_BOUND_PORT, &port);
-    if (rv != 0) {
-        (void)nng_listener_close(listener);
-        return rv;
-    }
-    *ret_address = address_with_port(address, (uint16_t)port);
-    return 0;
-}
-
-static int listen_ipc(struct rpc_server *s, const char *address, uint32_t mode)
-{
-    nng_listener listener;
-    int rv = nng_listener_create(&listener, s->socket, address);
-
-    if (rv != 0)
-        return rv;
-    rv = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, (int)mode);
-    if (rv == 0)
-        rv = nng_listener_start(listener, 0);
-    if (rv != 0)
-        (void)nng_listener_close(listener);
-    return rv;
-}
-
-static enum lk_code listen_on(struct rpc_server *s, const char *address, uint32_t mode,
-                              struct lk_err *err)
-{
-    const char *path = address_ipc_path(address);
-    char *real = NULL;
-    int rv, lock = -1;
-
-    LK_TRY(address_check(address, err));
-    if (path == NULL) {
-        rv = listen_tcp(s, address, &real);
-    } else {
-        LK_TRY(unix_path_claim(path, &lock, err));
-        rv = listen_ipc(s, address, mode);
-        if (lock >= 0)
-            close(lock);
-        real = lk_strdup(address);
-    }
-    if (rv != 0) {
-        free(real);
-        return nng_failure(address, rv, err);
-    }
-    s->address[s->n_address++] = real;
-    return LK_OK;
-}
 
 static int socket_prepare(struct rpc_server *s, size_t message_max)
 {
@@ -454,6 +395,29 @@ static int receivers_start(struct rpc_server *s)
     return 0;
 }
 
+/* Every so often: reminds the owner to look after the listeners. */
+static void ticked(void *arg)
+{
+    struct rpc_server *s = arg;
+
+    if (nng_aio_result(s->ticker) != 0)
+        return;
+    (void)pthread_mutex_lock(&s->mutex);
+    s->care_due = true;
+    (void)pthread_mutex_unlock(&s->mutex);
+    wake(s);
+    nng_sleep_aio(CARE_MS, s->ticker);
+}
+
+static int ticker_start(struct rpc_server *s)
+{
+    int rv = nng_aio_alloc(&s->ticker, ticked, s);
+
+    if (rv == 0)
+        nng_sleep_aio(CARE_MS, s->ticker);
+    return rv;
+}
+
 enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server **ret_server,
                              struct lk_err *err)
 {
@@ -466,17 +430,19 @@ enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server 
     peers_grow(s);
     s->calls_max = config->calls_max;
     s->deadline_max_ms = config->deadline_max_ms ? config->deadline_max_ms : DEADLINE_DEFAULT_MS;
-    s->address = lk_zalloc(config->n_listen, sizeof *s->address);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake < 0) {
         code = lk_fail(err, LK_RESOURCE_EXHAUSTED, "eventfd: %s", strerror(errno));
         goto out;
     }
     int rv = socket_prepare(s, config->message_max);
-    for (uint32_t i = 0; rv == 0 && code == LK_OK && i < config->n_listen; i++)
-        code = listen_on(s, config->listen[i], config->socket_mode, err);
+    if (rv == 0)
+        code = listening_open(&s->listening, s->socket, config->listen, config->n_listen,
+                              config->socket_mode, err);
     if (rv == 0 && code == LK_OK)
         rv = receivers_start(s);
+    if (rv == 0 && code == LK_OK && listening_needs_care(&s->listening))
+        rv = ticker_start(s);
     if (rv != 0)
         code = lk_fail(err, LK_UNAVAILABLE, "nng: %s", nng_strerror(rv));
 out:
@@ -489,7 +455,7 @@ out:
 
 const char *rpc_server_address(const struct rpc_server *server, uint32_t i)
 {
-    return i < server->n_address ? server->address[i] : NULL;
+    return listening_address(&server->listening, i);
 }
 
 int rpc_server_fd(const struct rpc_server *server)
@@ -503,6 +469,8 @@ int rpc_server_fd(const struct rpc_server *server)
 static struct item *queue_take(struct rpc_server *s)
 {
     (void)pthread_mutex_lock(&s->mutex);
+    int dead = s->care_due ? listening_care(&s->listening) : -1;
+    s->care_due = false;
     struct item *item = list_first(&s->queue);
     if (item != NULL) {
         list_remove(item);
@@ -512,6 +480,8 @@ static struct item *queue_take(struct rpc_server *s)
             s->n_refused--;
     }
     (void)pthread_mutex_unlock(&s->mutex);
+    if (dead >= 0)
+        listening_revive(&s->listening, (uint32_t)dead);
     return item;
 }
 
@@ -660,7 +630,7 @@ void rpc_server_stats(const struct rpc_server *server, struct rpc_stats *ret_sta
 
     (void)pthread_mutex_lock(mutex);
     *ret_stats = server->stats;
-    ret_stats->peers = server->n_peers;
+    ret_stats->peers = server->n_callers;
     ret_stats->waiting = server->n_calls;
     (void)pthread_mutex_unlock(mutex);
 }
@@ -685,6 +655,8 @@ static void receivers_stop(struct rpc_server *s)
         if (s->receiver[i].aio != NULL)
             nng_aio_stop(s->receiver[i].aio); /* waits for a callback that runs */
     }
+    if (s->ticker != NULL)
+        nng_aio_stop(s->ticker);
 }
 
 static void *socket_close(void *arg)
@@ -730,9 +702,9 @@ void rpc_server_close(struct rpc_server *server)
         if (server->receiver[i].aio != NULL)
             nng_aio_free(server->receiver[i].aio);
     }
-    for (uint32_t i = 0; i < server->n_address; i++)
-        free(server->address[i]);
-    free(server->address);
+    if (server->ticker != NULL)
+        nng_aio_free(server->ticker);
+    listening_done(&server->listening);
     free(server->peer);
     if (server->wake >= 0)
         close(server->wake);

@@ -4,7 +4,8 @@
  * nng's callbacks run on its threads; they check the frame, queue the call and wake the owner through
  * an eventfd. Everything declared here is called by the owner's thread alone. A call may be answered
  * at once or later. The owner watches its deadline (rpc_fail with DEADLINE_EXCEEDED then); when the
- * peer is gone, an event says so after the last call of that peer, and the owner drops its calls.
+ * peer is gone, or has said goodbye, an event says so after its last call, and the owner drops its
+ * calls; of peers that never called it hears nothing.
  * A request that is sent again while the first one still waits (same connection, same request number)
  * is the same call, and is not shown twice. Malformed and oversized messages are counted and refused
  * without disturbing anybody else.
@@ -76,7 +77,8 @@ void rpc_drop(struct rpc_call *call); /* the peer is gone: frees it without an a
 
 struct rpc_stats {
     uint64_t calls, replies, repeats, refused_malformed, refused_busy, bytes_in, bytes_out;
-    uint32_t peers, waiting;
+    uint32_t peers; /* connections that have made a call, and are up */
+    uint32_t waiting;
 };
 void rpc_server_stats(const struct rpc_server *server, struct rpc_stats *ret_stats);
 

@@ -12,6 +12,7 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -373,6 +374,9 @@ START_TEST(oversized_message_ends_its_connection_only)
     struct rpc_server *server = open_server(address);
     nng_socket s = dial(address), other = dial(address);
     static uint8_t big[4097];
+    send_call(s, 1);
+    reply_json(wait_call(server), "{}");
+    ck_assert_int_eq(receive_status(s), LK_OK);
     send_call(other, 1);
     struct rpc_call *call = wait_call(server);
     lk_envelope_put(&(struct lk_envelope){.payload_bytes = sizeof big - 32}, big);
@@ -442,6 +446,114 @@ START_TEST(strangers_do_not_keep_a_good_client_waiting)
     for (int i = 0; i < 100; i++)
         close(silent[i]);
     rpc_server_close(server);
+}
+END_TEST
+
+static int connect_ipc(const char *address)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    memcpy(at.sun_path, address + strlen("ipc://"), strlen(address) - strlen("ipc://") + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+static void answered(void *arg)
+{
+    atomic_store((atomic_bool *)arg, true);
+}
+
+/* Serves whoever comes until @s has its answer. */
+static enum lk_code serve_until_answered(struct rpc_server *server, nng_socket s)
+{
+    nng_aio *aio;
+    atomic_bool done = false;
+    ck_assert_int_eq(nng_aio_alloc(&aio, answered, &done), 0);
+    nng_aio_set_timeout(aio, 2 * WAIT_MS);
+    nng_recv_aio(s, aio);
+    for (int i = 0; !atomic_load(&done) && i < 100; i++) {
+        struct pollfd p = {.fd = rpc_server_fd(server), .events = POLLIN};
+        struct rpc_event event;
+        (void)poll(&p, 1, 100);
+        while (rpc_server_next(server, &event)) {
+            if (event.kind == RPC_EVENT_CALL)
+                reply_json(event.call, "{}");
+        }
+    }
+    nng_aio_wait(aio);
+    ck_assert_int_eq(nng_aio_result(aio), 0);
+    struct lk_envelope e;
+    nng_msg *message = nng_aio_get_msg(aio);
+    ck_assert(lk_envelope_get(nng_msg_body(message), nng_msg_len(message), &e));
+    nng_msg_free(message);
+    nng_aio_free(aio);
+    return (enum lk_code)e.status;
+}
+
+START_TEST(clients_killed_at_the_door_do_not_close_it)
+{
+    char *address = in_dir("a");
+    struct rpc_server *server = open_server(address);
+    nng_socket before = dial(address), s;
+    send_call(before, 1); /* connected all the time */
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 100; i++)
+            close(connect_ipc(address)); /* gone before a word was said */
+        ck_assert_int_eq(nng_req0_open(&s), 0);
+        ck_assert_int_eq(nng_socket_set_ms(s, NNG_OPT_RECVTIMEO, 2 * WAIT_MS), 0);
+        ck_assert_int_eq(nng_socket_set_ms(s, NNG_OPT_REQ_RESENDTIME, 100), 0);
+        ck_assert_int_eq(nng_dial(s, address, NULL, NNG_FLAG_NONBLOCK), 0);
+        send_call(s, 2);
+        ck_assert_int_eq(serve_until_answered(server, s), LK_OK);
+        ck_assert_int_eq(nng_close(s), 0);
+    }
+    ck_assert_int_eq(serve_until_answered(server, before), LK_OK);
+    ck_assert_int_eq(nng_close(before), 0);
+    rpc_server_close(server);
+    free(address);
+}
+END_TEST
+
+START_TEST(goodbye_is_the_last_word)
+{
+    char *address = in_dir("a");
+    struct rpc_server *server = open_server(address);
+    nng_socket s;
+    uint8_t body[64];
+    nng_msg *message;
+    struct rpc_event event;
+    ck_assert_int_eq(nng_req0_open_raw(&s), 0);
+    ck_assert_int_eq(nng_socket_set_ms(s, NNG_OPT_RECVTIMEO, WAIT_MS), 0);
+    ck_assert_int_eq(nng_dial(s, address, NULL, 0), 0);
+    struct lk_envelope e = {.method = LK_METHOD_STATUS, .call = 1};
+    for (uint32_t i = 0; i < 2; i++) { /* a call, then goodbye */
+        lk_envelope_put(&e, body);
+        ck_assert_int_eq(nng_msg_alloc(&message, 0), 0);
+        ck_assert_int_eq(nng_msg_header_append_u32(message, 0x80000001u + i), 0);
+        ck_assert_int_eq(nng_msg_append(message, body, LK_ENVELOPE_BYTES), 0);
+        ck_assert_int_eq(nng_sendmsg(s, message, 0), 0);
+        if (i == 0)
+            event = wait_event(server);
+        e.method = LK_METHOD_GOODBYE;
+        e.call = 2;
+    }
+    struct rpc_call *call = event.call;
+    event = wait_event(server);
+    ck_assert_int_eq(event.kind, RPC_EVENT_PEER_GONE);
+    ck_assert_uint_eq(event.peer, call->peer);
+    reply_json(call, "{}"); /* too late: it is not sent */
+    while (rpc_server_next(server, &event))
+        ck_assert_int_eq(event.kind, RPC_EVENT_CALL);
+    e = receive(s, &message);
+    ck_assert_uint_eq(e.call, 2);
+    ck_assert_uint_eq(e.header_bytes, 0);
+    nng_msg_free(message);
+    ck_assert_int_eq(nng_socket_set_ms(s, NNG_OPT_RECVTIMEO, 50), 0);
+    ck_assert_int_eq(nng_recvmsg(s, &message, 0), NNG_ETIMEDOUT);
+    ck_assert_int_eq(nng_close(s), 0);
+    good_client_is_served(server, address); /* and no second end of that peer is told before it */
+    rpc_server_close(server);
+    free(address);
 }
 END_TEST
 
@@ -621,6 +733,8 @@ Suite *suite(void)
     tcase_add_test(t, malformed_frames_are_refused_and_counted);
     tcase_add_test(t, oversized_message_ends_its_connection_only);
     tcase_add_test(t, strangers_do_not_keep_a_good_client_waiting);
+    tcase_add_test(t, clients_killed_at_the_door_do_not_close_it);
+    tcase_add_test(t, goodbye_is_the_last_word);
     tcase_add_test(t, bad_addresses_are_named);
     tcase_add_test(t, address_in_use_is_named);
     tcase_add_test(t, stale_socket_is_replaced_and_other_files_are_not);
