@@ -26,7 +26,9 @@ static const struct command commands[] = {
     {"config", lk_cmd_config, "check a configuration; list all its keys"},
     {"status", cmd_status, "what a daemon does, and what everything waits for"},
     {"peek", cmd_peek, "the sequences of a step, decoded, with the borders of documents"},
+    {"trace", cmd_trace, "where the pieces of a step come from; in which steps a row is used"},
     {"digest", cmd_digest, "the digests of steps, as any number of ranks sees them"},
+    {"verify", cmd_verify, "check snapshots, indexes, and the steps that a daemon serves"},
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
