@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "proto/envelope.h"
 #include "proto/lanekeeper.pb-c.h"
+#include "rpc/items.h"
 #include "rpc/listen.h"
 
 #include <errno.h>
@@ -32,31 +33,6 @@
 #define CARE_MS 1000
 #define SEND_QUEUE 256 /* messages between the owner and nng's threads */
 #define DEADLINE_DEFAULT_MS (10 * 60 * 1000)
-#define TABLE_START 64 /* a power of two */
-
-enum item_kind { ITEM_CALL, ITEM_REFUSED, ITEM_PEER_GONE, ITEM_GOODBYE };
-
-/* A call, or something else that waits in the queue. The call comes first: rpc_call* is item*. */
-struct item {
-    struct rpc_call call;
-    enum item_kind kind;
-    enum lk_code refusal; /* REFUSED: why */
-    struct rpc_server *server;
-    nng_msg *request;
-    uint64_t id; /* the caller's number of the call */
-    struct item *prev, *next; /* in the queue, or among those that the owner has */
-    struct item *peer_next;   /* calls of the same peer, for finding repeats */
-};
-
-struct peer {
-    uint32_t number; /* 0: an empty place */
-    bool called;     /* the owner has heard of it */
-    struct item *calls;
-};
-
-struct item_list {
-    struct item head; /* of a ring; only its prev and next are used */
-};
 
 struct receiver {
     struct rpc_server *server;
@@ -76,8 +52,7 @@ struct rpc_server {
     pthread_mutex_t mutex;
     struct item_list queue; /* not yet seen by the owner */
     struct item_list taken; /* calls that the owner holds */
-    struct peer *peer;      /* open addressing; linear probing */
-    uint32_t peer_places, n_peers;
+    struct peer_table peers;
     uint32_t n_callers; /* peers that have called */
     bool care_due;
     uint32_t n_calls, n_refused; /* waiting: queued or taken; refusals that are queued */
@@ -89,130 +64,6 @@ static int64_t now_ms(void)
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* ---- lists ---- */
-
-static void list_init(struct item_list *list)
-{
-    list->head.prev = list->head.next = &list->head;
-}
-
-static void list_append(struct item_list *list, struct item *item)
-{
-    item->prev = list->head.prev;
-    item->next = &list->head;
-    item->prev->next = item;
-    list->head.prev = item;
-}
-
-static void list_remove(struct item *item)
-{
-    item->prev->next = item->next;
-    item->next->prev = item->prev;
-    item->prev = item->next = NULL;
-}
-
-static struct item *list_first(struct item_list *list)
-{
-    return list->head.next == &list->head ? NULL : list->head.next;
-}
-
-static void item_free(struct item *item)
-{
-    if (item->request != NULL)
-        nng_msg_free(item->request);
-    free(item);
-}
-
-/* ---- peers ---- */
-
-static uint32_t peer_home(const struct rpc_server *s, uint32_t number)
-{
-    return (number * 2654435761u) & (s->peer_places - 1);
-}
-
-static struct peer *peer_find(const struct rpc_server *s, uint32_t number)
-{
-    for (uint32_t i = peer_home(s, number);; i = (i + 1) & (s->peer_places - 1)) {
-        if (s->peer[i].number == number)
-            return &s->peer[i];
-        if (s->peer[i].number == 0)
-            return NULL;
-    }
-}
-
-static void peer_put(struct rpc_server *s, struct peer peer)
-{
-    uint32_t i = peer_home(s, peer.number);
-    while (s->peer[i].number != 0)
-        i = (i + 1) & (s->peer_places - 1);
-    s->peer[i] = peer;
-}
-
-static void peers_grow(struct rpc_server *s)
-{
-    struct peer *old = s->peer;
-    uint32_t places = s->peer_places;
-
-    s->peer_places = places == 0 ? TABLE_START : places * 2;
-    s->peer = lk_zalloc(s->peer_places, sizeof *s->peer);
-    for (uint32_t i = 0; i < places; i++) {
-        if (old[i].number != 0)
-            peer_put(s, old[i]);
-    }
-    free(old);
-}
-
-static void peer_add(struct rpc_server *s, uint32_t number)
-{
-    if ((s->n_peers + 1) * 2 > s->peer_places)
-        peers_grow(s);
-    peer_put(s, (struct peer){.number = number});
-    s->n_peers++;
-}
-
-static void peer_remove(struct rpc_server *s, struct peer *peer)
-{
-    uint32_t mask = s->peer_places - 1, i = (uint32_t)(peer - s->peer);
-
-    s->peer[i].number = 0;
-    s->n_peers--;
-    /* Those behind it may have been pushed here by it: put each in again. */
-    for (i = (i + 1) & mask; s->peer[i].number != 0; i = (i + 1) & mask) {
-        struct peer moved = s->peer[i];
-        s->peer[i].number = 0;
-        peer_put(s, moved);
-    }
-}
-
-/* The requests' nng headers: the connection, then the requester's own numbers. */
-static bool same_request(nng_msg *a, nng_msg *b)
-{
-    return nng_msg_header_len(a) == nng_msg_header_len(b) &&
-           memcmp(nng_msg_header(a), nng_msg_header(b), nng_msg_header_len(a)) == 0;
-}
-
-static bool peer_waits_for(const struct peer *peer, nng_msg *request)
-{
-    for (const struct item *i = peer->calls; i != NULL; i = i->peer_next) {
-        if (same_request(i->request, request))
-            return true;
-    }
-    return false;
-}
-
-static void peer_forget_call(struct rpc_server *s, const struct item *item)
-{
-    struct peer *peer = peer_find(s, item->call.peer);
-    if (peer == NULL)
-        return;
-    for (struct item **at = &peer->calls; *at != NULL; at = &(*at)->peer_next) {
-        if (*at == item) {
-            *at = item->peer_next;
-            return;
-        }
-    }
 }
 
 /* ---- nng's side ---- */
@@ -260,10 +111,10 @@ static void peer_end(struct rpc_server *s, struct peer *peer)
         item->server = s;
         item->kind = ITEM_PEER_GONE;
         item->call.peer = peer->number;
-        list_append(&s->queue, item);
+        items_append(&s->queue, item);
         s->n_callers--;
     }
-    peer_remove(s, peer);
+    peers_remove(&s->peers, peer);
 }
 
 /* Decides what becomes of a request; false: nothing, the caller frees it. Under the mutex. */
@@ -278,7 +129,7 @@ static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bo
         item->kind = ITEM_GOODBYE;
         return true;
     }
-    if (peer_waits_for(peer, item->request)) {
+    if (peers_call_waits(peer, item->request)) {
         s->stats.repeats++;
         return false;
     }
@@ -313,17 +164,17 @@ static void request_take(struct rpc_server *s, nng_msg *request)
         call_fill(item, &e, s->deadline_max_ms);
     (void)pthread_mutex_lock(&s->mutex);
     s->stats.bytes_in += n;
-    struct peer *peer = peer_find(s, number);
+    struct peer *peer = peers_find(&s->peers, number);
     bool queued = peer != NULL && readable && admit(s, item, peer, whole);
     if (!readable)
         s->stats.refused_malformed++;
     if (queued)
-        list_append(&s->queue, item);
+        items_append(&s->queue, item);
     (void)pthread_mutex_unlock(&s->mutex);
     if (queued)
         wake(s);
     else
-        item_free(item);
+        items_free(item);
 }
 
 static void recv_done(void *arg)
@@ -344,7 +195,7 @@ static void pipe_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
 
     (void)event;
     (void)pthread_mutex_lock(&s->mutex);
-    peer_add(s, (uint32_t)nng_pipe_id(pipe));
+    peers_add(&s->peers, (uint32_t)nng_pipe_id(pipe));
     listening_accepted(&s->listening, nng_listener_id(nng_pipe_listener(pipe)));
     (void)pthread_mutex_unlock(&s->mutex);
 }
@@ -355,7 +206,7 @@ static void pipe_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
 
     (void)event;
     (void)pthread_mutex_lock(&s->mutex);
-    struct peer *peer = peer_find(s, (uint32_t)nng_pipe_id(pipe));
+    struct peer *peer = peers_find(&s->peers, (uint32_t)nng_pipe_id(pipe));
     if (peer != NULL)
         peer_end(s, peer);
     (void)pthread_mutex_unlock(&s->mutex);
@@ -425,9 +276,8 @@ enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server 
     enum lk_code code = LK_OK;
 
     (void)pthread_mutex_init(&s->mutex, NULL);
-    list_init(&s->queue);
-    list_init(&s->taken);
-    peers_grow(s);
+    items_init(&s->queue);
+    items_init(&s->taken);
     s->calls_max = config->calls_max;
     s->deadline_max_ms = config->deadline_max_ms ? config->deadline_max_ms : DEADLINE_DEFAULT_MS;
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -471,11 +321,11 @@ static struct item *queue_take(struct rpc_server *s)
     (void)pthread_mutex_lock(&s->mutex);
     int dead = s->care_due ? listening_care(&s->listening) : -1;
     s->care_due = false;
-    struct item *item = list_first(&s->queue);
+    struct item *item = items_first(&s->queue);
     if (item != NULL) {
-        list_remove(item);
+        items_remove(item);
         if (item->kind == ITEM_CALL)
-            list_append(&s->taken, item);
+            items_append(&s->taken, item);
         if (item->kind == ITEM_REFUSED)
             s->n_refused--;
     }
@@ -492,7 +342,7 @@ static void send_reply(struct item *item, nng_msg *reply, size_t bytes)
     (void)nng_msg_header_append(reply, nng_msg_header(item->request),
                                 nng_msg_header_len(item->request));
     (void)pthread_mutex_lock(&s->mutex);
-    bool wanted = item->kind == ITEM_GOODBYE || peer_find(s, item->call.peer) != NULL;
+    bool wanted = item->kind == ITEM_GOODBYE || peers_find(&s->peers, item->call.peer) != NULL;
     if (wanted) {
         s->stats.replies++;
         s->stats.bytes_out += bytes;
@@ -579,10 +429,10 @@ bool rpc_server_next(struct rpc_server *server, struct rpc_event *ret_event)
             *ret_event = (struct rpc_event){RPC_EVENT_CALL, &item->call, item->call.peer};
         } else if (item->kind == ITEM_PEER_GONE) {
             *ret_event = (struct rpc_event){RPC_EVENT_PEER_GONE, NULL, item->call.peer};
-            item_free(item);
+            items_free(item);
         } else {
             answer_own(item);
-            item_free(item);
+            items_free(item);
             continue;
         }
         return true;
@@ -599,11 +449,11 @@ static void call_finish(struct item *item)
     struct rpc_server *s = item->server;
 
     (void)pthread_mutex_lock(&s->mutex);
-    list_remove(item);
-    peer_forget_call(s, item);
+    items_remove(item);
+    peers_forget_call(&s->peers, item);
     s->n_calls--;
     (void)pthread_mutex_unlock(&s->mutex);
-    item_free(item);
+    items_free(item);
 }
 
 void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message, const struct rpc_slice *payload,
@@ -641,11 +491,11 @@ static void list_drain(struct item_list *list, bool answered)
 {
     struct item *item;
 
-    while ((item = list_first(list)) != NULL) {
-        list_remove(item);
+    while ((item = items_first(list)) != NULL) {
+        items_remove(item);
         if (answered && item->kind != ITEM_PEER_GONE)
             answer_error(item, LK_UNAVAILABLE, "the server is shutting down", NULL);
-        item_free(item);
+        items_free(item);
     }
 }
 
@@ -705,7 +555,7 @@ void rpc_server_close(struct rpc_server *server)
     if (server->ticker != NULL)
         nng_aio_free(server->ticker);
     listening_done(&server->listening);
-    free(server->peer);
+    free(server->peers.peer);
     if (server->wake >= 0)
         close(server->wake);
     (void)pthread_mutex_destroy(&server->mutex);
