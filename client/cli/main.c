@@ -24,6 +24,7 @@ struct command {
 static const struct command commands[] = {
     {"index", lk_cmd_index, "make or verify the index of a dataset"},
     {"config", lk_cmd_config, "check a configuration; list all its keys"},
+    {"explain", cmd_explain, "the plan of a stream in words and numbers, without a daemon"},
     {"status", cmd_status, "what a daemon does, and what everything waits for"},
     {"peek", cmd_peek, "the sequences of a step, decoded, with the borders of documents"},
     {"trace", cmd_trace, "where the pieces of a step come from; in which steps a row is used"},
