@@ -60,7 +60,7 @@ void call_end(struct call *call)
 static uint32_t slice_ms(const struct lanekeeper *handle)
 {
     /* Shorter than the caller's time-out, so that the reason for a delay arrives before it. */
-    uint32_t slice = handle->timeout_ms - handle->timeout_ms / 10;
+    uint32_t slice = handle->timeout_ms - handle->timeout_ms / 4;
     return slice > SLICE_MAX_MS ? SLICE_MAX_MS : slice;
 }
 
@@ -344,7 +344,8 @@ static enum lanekeeper_code time_is_up(struct lanekeeper *h, const struct call *
     if (call != NULL && call->method == LK_METHOD_GET_BATCH)
         (void)snprintf(what, sizeof what, "step %llu", (unsigned long long)call->step);
     else
-        (void)snprintf(what, sizeof what, "%s", call == NULL ? "Hello" : lk_method_name((uint16_t)call->method));
+        (void)snprintf(what, sizeof what, "%s",
+                       call == NULL ? "Hello" : lk_method_name((uint16_t)call->method));
     if (h->standing == STANDING_DOWN)
         return handle_fail(&h->error, LANEKEEPER_UNAVAILABLE,
                            "%s: no connection to %s within %u ms; is lanekeeperd running there?", what,
@@ -353,9 +354,11 @@ static enum lanekeeper_code time_is_up(struct lanekeeper *h, const struct call *
         return handle_fail(&h->error, LANEKEEPER_DATA_LOSS,
                            "%s: %s sent %llu messages that are no answers; is it a lanekeeperd?", what,
                            h->address, (unsigned long long)h->malformed);
-    const char *reason = h->standing == STANDING_GREETING    ? "the daemon's answer to Hello"
-                         : call != NULL && call->waits_for[0] ? call->waits_for
-                                                              : "the daemon's answer";
+    const char *reason = "the daemon's answer";
+    if (h->standing == STANDING_GREETING)
+        reason = "the daemon's answer to Hello";
+    else if (call != NULL && call->waits_for[0] != '\0')
+        reason = call->waits_for;
     return handle_fail(&h->error, LANEKEEPER_DEADLINE_EXCEEDED, "%s: not within %u ms; waiting for %s",
                        what, h->timeout_ms, reason);
 }
