@@ -103,9 +103,9 @@ void cursor_keep(struct cursor *c, uint64_t step)
     c->keep = step;
 }
 
-bool cursor_starved(const struct cursor *c)
+bool cursor_starved(const struct cursor *c, uint64_t step)
 {
-    return window_end(c) < c->target && !c->failed;
+    return !c->failed && step < c->target && window_end(c) <= step;
 }
 
 /* Lanes --------------------------------------------------------------------------------------- */

@@ -70,8 +70,8 @@ void cursor_waits_for(const struct cursor *cursor, uint64_t step, struct steps_c
 /* Steps from @step on stay in the window: the lowest that a request waits for; UINT64_MAX: none. */
 void cursor_keep(struct cursor *cursor, uint64_t step);
 
-/* It wants to go on but has no slot for the next step. */
-bool cursor_starved(const struct cursor *cursor);
+/* It has no slot for @step, which it ought to make. */
+bool cursor_starved(const struct cursor *cursor, uint64_t step);
 
 /* Gives up all steps that nobody waits for, for another cursor that needs slots. */
 void cursor_shed(struct cursor *cursor);

@@ -55,11 +55,13 @@ static void pump_stream(struct engine *engine, struct served *served)
             continue;
         cursor_keep(at->cursor, at->lowest);
         (void)cursor_pump(at->cursor);
-        starved = starved || (at->waiting > 0 && cursor_starved(at->cursor));
+        starved = starved || (at->waiting > 0 && cursor_starved(at->cursor, at->lowest));
     }
-    /* Slots are shared: cursors that nobody waits for give theirs up. */
+    /* Slots are shared. When one cursor lacks them, every cursor gives up the steps that nobody waits
+     * for: then each that is waited for holds the step it must make next, or nothing at all, so one of
+     * them can always finish. */
     for (uint32_t i = 0; starved && i < cursors; i++)
-        if (served->cursor[i].cursor != NULL && served->cursor[i].waiting == 0)
+        if (served->cursor[i].cursor != NULL)
             cursor_shed(served->cursor[i].cursor);
     for (uint32_t i = 0; starved && i < cursors; i++)
         if (served->cursor[i].cursor != NULL && served->cursor[i].waiting > 0)
@@ -155,7 +157,8 @@ static void pool_log(void *owner, int level, const char *event, const char *text
 static enum lk_code open_pool(struct engine *engine, struct lk_err *err)
 {
     const struct lk_runtime *runtime = &engine->config.config->runtime;
-    struct pool_stream *streams = lk_zalloc(engine->n_streams, sizeof *streams);
+    struct pool_stream *streams = engine->pool_stream =
+        lk_zalloc(engine->n_streams, sizeof *streams);
     for (uint32_t s = 0; s < engine->n_streams; s++) {
         const struct stream *stream = &engine->stream[s].stream;
         streams[s] = (struct pool_stream){
@@ -183,9 +186,7 @@ static enum lk_code open_pool(struct engine *engine, struct lk_err *err)
         .log = pool_log,
         .log_owner = engine,
     };
-    enum lk_code code = pool_open(&config, &engine->pool, err);
-    free(streams);
-    return code;
+    return pool_open(&config, &engine->pool, err);
 }
 
 static enum lk_code open_stream(struct engine *engine, uint32_t s, struct lk_err *err)
@@ -300,6 +301,7 @@ void engine_close(struct engine *engine)
         for (uint32_t i = 0; engine->stream[s].cursor != NULL && i < cursors; i++)
             cursor_free(engine->stream[s].cursor[i].cursor);
     pool_close(engine->pool);
+    free(engine->pool_stream);
     snapshots_close(engine->snapshots);
     arena_free(engine->arena);
     for (uint32_t s = 0; s < engine->n_streams; s++) {

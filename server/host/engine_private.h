@@ -51,6 +51,7 @@ struct request {
 struct engine {
     struct engine_config config;
     struct pool *pool;
+    struct pool_stream *pool_stream; /* [n_streams] what the pool knows of them */
     struct arena *arena;
     struct snapshots *snapshots;
     struct rpc_server *rpc;

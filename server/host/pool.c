@@ -234,7 +234,7 @@ void pool_close(struct pool *pool)
     if (pool->server != NULL)
         loop_unwatch(pool->loop, rpc_server_fd(pool->server));
     for (uint32_t i = 0; i < pool->n_workers; i++)
-        pool->worker[i]->n_waiting = 0; /* the server answers and frees them */
+        worker_drop_calls(pool->worker[i], false); /* the end of the connection says it all */
     rpc_server_close(pool->server);
     procs_end(pool);
     jobs_done(pool);

@@ -64,7 +64,7 @@ void workers_forget_part(struct pool *pool, const struct part *part)
     }
 }
 
-static void drop_waiting(struct worker *worker, bool answer)
+void worker_drop_calls(struct worker *worker, bool answer)
 {
     while (worker->n_waiting > 0) {
         struct rpc_call *call = worker->waiting[--worker->n_waiting];
@@ -81,7 +81,7 @@ void worker_lost(struct worker *worker, bool blame, const char *how)
 {
     bool lone = worker->n_running == 1;
     worker->ready = false;
-    drop_waiting(worker, !worker->local); /* a local one is dead, or will be at once */
+    worker_drop_calls(worker, !worker->local); /* a local one is dead, or will be at once */
     for (uint32_t i = 0; i < worker->n_running; i++)
         if (worker->running[i].part != NULL)
             worker->running[i].part->copies--;
@@ -316,7 +316,7 @@ static void on_gone(struct pool *pool, uint32_t peer)
     struct worker *worker = by_peer(pool, peer);
     if (worker == NULL)
         return;
-    drop_waiting(worker, false);
+    worker_drop_calls(worker, false);
     if (worker->local) { /* its process tells the rest: it has died, or is of no use any more */
         worker->ready = false;
         proc_kill(worker, false);
