@@ -29,8 +29,8 @@ struct holding {
 static void holding_free(struct holding *holding)
 {
     if (holding->memory != NULL) {
-        memory_release(holding->memory, holding->lease);
-        memory_drop(holding->memory);
+        lkc_memory_release(holding->memory, holding->lease);
+        lkc_memory_drop(holding->memory);
     }
     free(holding->copy);
     free(holding);
@@ -135,7 +135,7 @@ static const uint8_t *block_get(const Lk__GetBatchReply *reply, const uint8_t *p
         *ret_bytes = reply->bytes;
         const uint8_t *block = holding->memory == NULL
                                    ? NULL
-                                   : memory_at(holding->memory, reply->region, reply->offset, reply->bytes);
+                                   : lkc_memory_at(holding->memory, reply->region, reply->offset, reply->bytes);
         if (block == NULL)
             (void)no(ret_why, n, "it is outside of the shared memory");
         return block;
@@ -150,7 +150,7 @@ static const uint8_t *block_get(const Lk__GetBatchReply *reply, const uint8_t *p
     return holding->copy;
 }
 
-bool batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
+bool lkc_batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
                 const uint8_t *payload, size_t payload_bytes, struct memory *memory,
                 struct lanekeeper_batch *ret_batch, char *ret_why, size_t why_bytes)
 {
@@ -160,11 +160,11 @@ bool batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *repl
 
     if (holding == NULL) {
         if (reply->shared && memory != NULL)
-            memory_release(memory, reply->lease);
+            lkc_memory_release(memory, reply->lease);
         return no(ret_why, why_bytes, "out of memory");
     }
     if (reply->shared && memory != NULL) {
-        memory_hold(memory);
+        lkc_memory_hold(memory);
         holding->memory = memory;
         holding->lease = reply->lease;
     }

@@ -19,7 +19,7 @@ struct batch_wanted { /* what the reply must agree with */
  * Makes the batch of @reply: in @memory (which it then holds), or, inline, in a copy of @payload.
  * False: it is malformed or does not fit, @ret_why says how; a lease in it has been given back.
  */
-bool batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
+bool lkc_batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
                 const uint8_t *payload, size_t payload_bytes, struct memory *memory,
                 struct lanekeeper_batch *ret_batch, char *ret_why, size_t why_bytes);
 

@@ -25,7 +25,7 @@
 #define PAUSE_MS 50
 #define MEMORY_SHIFT 40 /* call id = memories joined << 40 | number of the call */
 
-enum lanekeeper_code handle_fail(struct lanekeeper_error *error, enum lanekeeper_code code,
+enum lanekeeper_code lkc_handle_fail(struct lanekeeper_error *error, enum lanekeeper_code code,
                                  const char *format, ...)
 {
     va_list args;
@@ -37,17 +37,17 @@ enum lanekeeper_code handle_fail(struct lanekeeper_error *error, enum lanekeeper
     return code;
 }
 
-void handle_begin(struct lanekeeper *handle)
+void lkc_handle_begin(struct lanekeeper *handle)
 {
-    handle->until_ms = link_now_ms() + handle->timeout_ms;
+    handle->until_ms = lkc_link_now_ms() + handle->timeout_ms;
 }
 
-void call_begin(struct call *call, enum lk_method method, uint64_t step, const ProtobufCMessage *request)
+void lkc_call_begin(struct call *call, enum lk_method method, uint64_t step, const ProtobufCMessage *request)
 {
     *call = (struct call){.state = CALL_UNSENT, .method = method, .step = step, .request = request};
 }
 
-void call_end(struct call *call)
+void lkc_call_end(struct call *call)
 {
     lanekeeper_release(&call->batch);
     if (call->reply != NULL)
@@ -74,8 +74,8 @@ static bool send_batch_call(struct lanekeeper *h, const struct lk_envelope *e, c
     request.world = h->world;
     request.stream_digest.data = h->info.stream_digest;
     request.stream_digest.len = sizeof h->info.stream_digest;
-    request.client_id = h->memory == NULL ? 0 : memory_client(h->memory);
-    return link_send(h->link, e, &request.base);
+    request.client_id = h->memory == NULL ? 0 : lkc_memory_client(h->memory);
+    return lkc_link_send(h->link, e, &request.base);
 }
 
 static void send_call(struct lanekeeper *h, struct call *call)
@@ -84,9 +84,9 @@ static void send_call(struct lanekeeper *h, struct call *call)
 
     call->id = h->n_memories << MEMORY_SHIFT | (++h->n_calls & (((uint64_t)1 << MEMORY_SHIFT) - 1));
     e.call = call->id;
-    bool sent = call->request != NULL ? link_send(h->link, &e, call->request)
+    bool sent = call->request != NULL ? lkc_link_send(h->link, &e, call->request)
                                       : send_batch_call(h, &e, call);
-    int64_t now = link_now_ms();
+    int64_t now = lkc_link_now_ms();
     call->overdue_ms = now + e.deadline_ms + GRACE_MS;
     call->not_before_ms = now + PAUSE_MS;
     call->state = sent ? CALL_SENT : CALL_UNSENT;
@@ -97,7 +97,7 @@ static void call_again(struct lanekeeper *h, struct call *call, int64_t pause_ms
     h->random = h->random * 6364136223846793005u + 1442695040888963407u;
     int64_t jitter = pause_ms == 0 ? 0 : (int64_t)((h->random >> 33) % (uint64_t)pause_ms);
     call->state = CALL_UNSENT;
-    call->not_before_ms = pause_ms == 0 ? 0 : link_now_ms() + pause_ms + jitter;
+    call->not_before_ms = pause_ms == 0 ? 0 : lkc_link_now_ms() + pause_ms + jitter;
 }
 
 /* Calls with @f every call but hello. */
@@ -164,14 +164,14 @@ static void refuse_lease(struct lanekeeper *h, const struct lk_envelope *e)
         return;
     Lk__GetBatchReply *reply = lk__get_batch_reply__unpack(NULL, e->header_bytes, e->header);
     if (reply != NULL && reply->shared)
-        memory_release(h->memory, reply->lease);
+        lkc_memory_release(h->memory, reply->lease);
     if (reply != NULL)
         lk__get_batch_reply__free_unpacked(reply, NULL);
 }
 
 static void done_failed(struct call *call, enum lanekeeper_code code, const char *text)
 {
-    (void)handle_fail(&call->failure, code, "%s", text);
+    (void)lkc_handle_fail(&call->failure, code, "%s", text);
     call->state = CALL_DONE;
 }
 
@@ -210,7 +210,7 @@ static void take_batch(struct lanekeeper *h, struct call *call, const struct lk_
         done_failed(call, LANEKEEPER_DATA_LOSS, "malformed reply to GetBatch");
         return;
     }
-    if (batch_make(&wanted, reply, e->payload, (size_t)e->payload_bytes, h->memory, &call->batch, why,
+    if (lkc_batch_make(&wanted, reply, e->payload, (size_t)e->payload_bytes, h->memory, &call->batch, why,
                    sizeof why)) {
         call->failure.code = LANEKEEPER_OK;
         call->state = CALL_DONE;
@@ -224,13 +224,13 @@ static void take_hello(struct lanekeeper *h, struct call *call, const struct lk_
 {
     Lk__HelloReply *reply = lk__hello_reply__unpack(NULL, e->header_bytes, e->header);
 
-    call_end(call);
+    lkc_call_end(call);
     if (reply == NULL) {
         h->standing = STANDING_REFUSED;
-        (void)handle_fail(&h->refusal, LANEKEEPER_DATA_LOSS, "%s: malformed reply to Hello", h->address);
+        (void)lkc_handle_fail(&h->refusal, LANEKEEPER_DATA_LOSS, "%s: malformed reply to Hello", h->address);
         return;
     }
-    hello_take(h, reply);
+    lkc_hello_take(h, reply);
     lk__hello_reply__free_unpacked(reply, NULL);
 }
 
@@ -277,13 +277,13 @@ static void begin_anew(struct lanekeeper *h)
     h->standing = STANDING_DOWN;
     /* Batches that lie in it hold it on; the next one is another, so that leases whose answers are
      * lost now end with the old one. */
-    memory_drop(h->memory);
+    lkc_memory_drop(h->memory);
     h->memory = NULL;
     each_call(h, unsend, NULL);
-    call_end(&h->hello);
+    lkc_call_end(&h->hello);
     if (h->connection != 0) {
         h->standing = STANDING_GREETING;
-        hello_send(h);
+        lkc_hello_send(h);
     }
 }
 
@@ -300,32 +300,32 @@ static void hello_failed(struct lanekeeper *h)
 {
     h->refusal = h->hello.failure;
     h->standing = STANDING_REFUSED;
-    call_end(&h->hello);
+    lkc_call_end(&h->hello);
 }
 
 static void break_if_overdue(struct lanekeeper *h, struct call *call, int64_t *now)
 {
     if (call->state == CALL_SENT && call->overdue_ms <= *now) {
-        link_break(h->link);
+        lkc_link_break(h->link);
         call->overdue_ms = *now + GRACE_MS; /* breaking takes a moment; do it once */
     }
 }
 
-void handle_advance(struct lanekeeper *h)
+void lkc_handle_advance(struct lanekeeper *h)
 {
     nng_msg *message;
-    uint64_t connection = link_connection(h->link);
+    uint64_t connection = lkc_link_connection(h->link);
 
     if (connection != h->connection)
         connection_changed(h, connection);
-    while ((message = link_take(h->link)) != NULL) {
+    while ((message = lkc_link_take(h->link)) != NULL) {
         if (!take_message(h, message))
             nng_msg_free(message);
     }
-    int64_t now = link_now_ms();
+    int64_t now = lkc_link_now_ms();
     if (h->hello.state == CALL_DONE)
         hello_failed(h);
-    if (h->memory != NULL && !memory_alive(h->memory))
+    if (h->memory != NULL && !lkc_memory_alive(h->memory))
         begin_anew(h); /* the daemon gave the hand-over up, and with it our leases */
     if (h->standing == STANDING_GREETING)
         send_if_due(h, &h->hello, &now);
@@ -347,11 +347,11 @@ static enum lanekeeper_code time_is_up(struct lanekeeper *h, const struct call *
         (void)snprintf(what, sizeof what, "%s",
                        call == NULL ? "Hello" : lk_method_name((uint16_t)call->method));
     if (h->standing == STANDING_DOWN)
-        return handle_fail(&h->error, LANEKEEPER_UNAVAILABLE,
+        return lkc_handle_fail(&h->error, LANEKEEPER_UNAVAILABLE,
                            "%s: no connection to %s within %u ms; is lanekeeperd running there?", what,
                            h->address, h->timeout_ms);
     if (h->malformed > 0)
-        return handle_fail(&h->error, LANEKEEPER_DATA_LOSS,
+        return lkc_handle_fail(&h->error, LANEKEEPER_DATA_LOSS,
                            "%s: %s sent %llu messages that are no answers; is it a lanekeeperd?", what,
                            h->address, (unsigned long long)h->malformed);
     const char *reason = "the daemon's answer";
@@ -359,14 +359,14 @@ static enum lanekeeper_code time_is_up(struct lanekeeper *h, const struct call *
         reason = "the daemon's answer to Hello";
     else if (call != NULL && call->waits_for[0] != '\0')
         reason = call->waits_for;
-    return handle_fail(&h->error, LANEKEEPER_DEADLINE_EXCEEDED, "%s: not within %u ms; waiting for %s",
+    return lkc_handle_fail(&h->error, LANEKEEPER_DEADLINE_EXCEEDED, "%s: not within %u ms; waiting for %s",
                        what, h->timeout_ms, reason);
 }
 
-enum lanekeeper_code handle_wait(struct lanekeeper *h, struct call *call)
+enum lanekeeper_code lkc_handle_wait(struct lanekeeper *h, struct call *call)
 {
     for (;;) {
-        handle_advance(h);
+        lkc_handle_advance(h);
         if (call->state == CALL_DONE) {
             if (call->failure.code != LANEKEEPER_OK)
                 h->error = call->failure;
@@ -376,24 +376,24 @@ enum lanekeeper_code handle_wait(struct lanekeeper *h, struct call *call)
             h->error = h->refusal;
             return h->refusal.code;
         }
-        if (link_now_ms() >= h->until_ms)
+        if (lkc_link_now_ms() >= h->until_ms)
             return time_is_up(h, call);
-        link_wait(h->link, h->connection, next_attention(h, h->until_ms));
+        lkc_link_wait(h->link, h->connection, next_attention(h, h->until_ms));
     }
 }
 
-enum lanekeeper_code handle_wait_ready(struct lanekeeper *h)
+enum lanekeeper_code lkc_handle_wait_ready(struct lanekeeper *h)
 {
     for (;;) {
-        handle_advance(h);
+        lkc_handle_advance(h);
         if (h->standing == STANDING_READY)
             return LANEKEEPER_OK;
         if (h->standing == STANDING_REFUSED) {
             h->error = h->refusal;
             return h->refusal.code;
         }
-        if (link_now_ms() >= h->until_ms)
+        if (lkc_link_now_ms() >= h->until_ms)
             return time_is_up(h, NULL);
-        link_wait(h->link, h->connection, next_attention(h, h->until_ms));
+        lkc_link_wait(h->link, h->connection, next_attention(h, h->until_ms));
     }
 }

@@ -38,23 +38,23 @@ static enum lanekeeper_code options_check(const struct lanekeeper_options *o, st
 
     if (o->address == NULL ||
         (strncmp(o->address, "ipc://", 6) != 0 && strncmp(o->address, "tcp://", 6) != 0))
-        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT,
+        return lkc_handle_fail(e, LANEKEEPER_INVALID_ARGUMENT,
                            "address \"%s\": expected ipc:///path/of.sock or tcp://host:port",
                            o->address == NULL ? "" : o->address);
     if (o->address[0] == 'i' && strlen(o->address + 6) >= sizeof at.sun_path)
-        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "%s: the path has %zu bytes, at most %zu",
+        return lkc_handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "%s: the path has %zu bytes, at most %zu",
                            o->address, strlen(o->address + 6), sizeof at.sun_path - 1);
     if (o->world == 0 || o->rank >= o->world)
-        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "rank %u of world %u: expected 0 <= rank < world",
+        return lkc_handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "rank %u of world %u: expected 0 <= rank < world",
                            o->rank, o->world);
     if (o->lookahead > LANEKEEPER_LOOKAHEAD_MAX)
-        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "lookahead %u: expected 0 to %d", o->lookahead,
+        return lkc_handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "lookahead %u: expected 0 to %d", o->lookahead,
                            LANEKEEPER_LOOKAHEAD_MAX);
     if (o->timeout_ms > TIMEOUT_MAX_MS)
-        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "timeout_ms %u: expected at most %d",
+        return lkc_handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "timeout_ms %u: expected at most %d",
                            o->timeout_ms, TIMEOUT_MAX_MS);
     if ((unsigned)o->sharing > LANEKEEPER_SHARED_ALWAYS)
-        return handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "sharing %d: expected 0 to 2", (int)o->sharing);
+        return lkc_handle_fail(e, LANEKEEPER_INVALID_ARGUMENT, "sharing %d: expected 0 to 2", (int)o->sharing);
     return LANEKEEPER_OK;
 }
 
@@ -62,7 +62,7 @@ static enum lanekeeper_code state_check(struct lanekeeper_error *e, const void *
                                         uint64_t *ret_step, uint8_t ret_digest[16])
 {
     if (!lk_state_get(state, n, ret_step, ret_digest))
-        return handle_fail(e, LANEKEEPER_DATA_LOSS,
+        return lkc_handle_fail(e, LANEKEEPER_DATA_LOSS,
                            "the state (%zu bytes) is damaged, or not one of lanekeeper_state", n);
     return LANEKEEPER_OK;
 }
@@ -72,7 +72,7 @@ static enum lanekeeper_code handle_set_up(struct lanekeeper *h, const struct lan
     h->address = strdup(o->address);
     h->stream = strdup(o->stream == NULL ? "" : o->stream);
     if (h->address == NULL || h->stream == NULL)
-        return handle_fail(&h->error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
+        return lkc_handle_fail(&h->error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
     h->rank = o->rank;
     h->world = o->world;
     h->lookahead = o->lookahead;
@@ -81,7 +81,7 @@ static enum lanekeeper_code handle_set_up(struct lanekeeper *h, const struct lan
     h->next = o->step;
     h->end = UINT64_MAX;
     if (getrandom(&h->random, sizeof h->random, GRND_NONBLOCK) < 0)
-        h->random = (uint64_t)link_now_ms(); /* only jitter hangs on it */
+        h->random = (uint64_t)lkc_link_now_ms(); /* only jitter hangs on it */
     if (o->state != NULL) {
         enum lanekeeper_code code =
             state_check(&h->error, o->state, o->state_bytes, &h->next, h->info.stream_digest);
@@ -101,13 +101,13 @@ static enum lanekeeper_code handle_open(struct lanekeeper *h, const struct lanek
         code = handle_set_up(h, o);
     if (code != LANEKEEPER_OK)
         return code;
-    handle_begin(h);
-    int rv = link_open(h->address, &h->link);
+    lkc_handle_begin(h);
+    int rv = lkc_link_open(h->address, &h->link);
     if (rv != 0)
-        return handle_fail(&h->error, rv == NNG_ENOMEM ? LANEKEEPER_RESOURCE_EXHAUSTED
+        return lkc_handle_fail(&h->error, rv == NNG_ENOMEM ? LANEKEEPER_RESOURCE_EXHAUSTED
                                                        : LANEKEEPER_INVALID_ARGUMENT,
                            "%s: %s", h->address, nng_strerror(rv));
-    return handle_wait_ready(h);
+    return lkc_handle_wait_ready(h);
 }
 
 enum lanekeeper_code lanekeeper_connect(const struct lanekeeper_options *options,
@@ -117,7 +117,7 @@ enum lanekeeper_code lanekeeper_connect(const struct lanekeeper_options *options
     struct lanekeeper_error unused;
 
     if (h == NULL)
-        return handle_fail(error == NULL ? &unused : error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
+        return lkc_handle_fail(error == NULL ? &unused : error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
     enum lanekeeper_code code = handle_open(h, options);
     if (code == LANEKEEPER_OK) {
         *ret_handle = h;
@@ -132,7 +132,7 @@ enum lanekeeper_code lanekeeper_connect(const struct lanekeeper_options *options
 static void window_clear(struct lanekeeper *h)
 {
     for (int i = 0; i < WINDOW; i++)
-        call_end(&h->window[i]);
+        lkc_call_end(&h->window[i]);
 }
 
 /* Parts from the daemon, so that nothing is on its way when the connection is closed. */
@@ -142,21 +142,21 @@ static void say_goodbye(struct lanekeeper *h)
         .base = PROTOBUF_C_MESSAGE_INIT(&lk__checkpoint_request__descriptor),
         .stream = (char *)(uintptr_t)protobuf_c_empty_string}; /* packs to nothing */
 
-    link_last(h->link);
-    handle_advance(h); /* what has arrived may hold leases */
+    lkc_link_last(h->link);
+    lkc_handle_advance(h); /* what has arrived may hold leases */
     if (h->standing == STANDING_DOWN)
         return;
-    int64_t until = link_now_ms() + (h->timeout_ms < GOODBYE_MS ? h->timeout_ms : GOODBYE_MS);
+    int64_t until = lkc_link_now_ms() + (h->timeout_ms < GOODBYE_MS ? h->timeout_ms : GOODBYE_MS);
     h->standing = STANDING_READY; /* also with a daemon that we refused, or that has not greeted */
-    call_end(&h->hello);
-    call_begin(&h->single, LK_METHOD_GOODBYE, 0, &empty.base);
+    lkc_call_end(&h->hello);
+    lkc_call_begin(&h->single, LK_METHOD_GOODBYE, 0, &empty.base);
     do {
-        handle_advance(h);
+        lkc_handle_advance(h);
         if (h->single.state == CALL_DONE || h->standing == STANDING_DOWN)
             break;
-        link_wait(h->link, h->connection, until);
-    } while (link_now_ms() < until);
-    call_end(&h->single);
+        lkc_link_wait(h->link, h->connection, until);
+    } while (lkc_link_now_ms() < until);
+    lkc_call_end(&h->single);
 }
 
 void lanekeeper_close(struct lanekeeper *handle)
@@ -164,11 +164,11 @@ void lanekeeper_close(struct lanekeeper *handle)
     if (handle == NULL)
         return;
     window_clear(handle);
-    call_end(&handle->single);
+    lkc_call_end(&handle->single);
     if (handle->link != NULL)
         say_goodbye(handle);
-    link_close(handle->link);
-    memory_drop(handle->memory);
+    lkc_link_close(handle->link);
+    lkc_memory_drop(handle->memory);
     for (uint32_t i = 0; handle->dataset != NULL && i < handle->info.datasets; i++)
         free(handle->dataset[i]);
     free(handle->dataset);
@@ -184,8 +184,8 @@ const char *lanekeeper_error_text(const struct lanekeeper *handle)
 
 enum lanekeeper_code lanekeeper_info(struct lanekeeper *handle, struct lanekeeper_info *ret_info)
 {
-    handle_begin(handle);
-    handle_advance(handle);
+    lkc_handle_begin(handle);
+    lkc_handle_advance(handle);
     *ret_info = handle->info;
     ret_info->shared = handle->memory != NULL;
     ret_info->connections = handle->connections;
@@ -212,7 +212,7 @@ static void window_fill(struct lanekeeper *h, uint32_t n)
         if (step < h->next || (i > 0 && step >= h->end))
             break;
         if (window_at(h, step)->state == CALL_FREE)
-            call_begin(window_at(h, step), LK_METHOD_GET_BATCH, step, NULL);
+            lkc_call_begin(window_at(h, step), LK_METHOD_GET_BATCH, step, NULL);
     }
 }
 
@@ -221,23 +221,23 @@ static void batch_move(struct call *call, struct lanekeeper_batch *ret_batch)
 {
     *ret_batch = call->batch;
     call->batch = (struct lanekeeper_batch){0};
-    call_end(call);
+    lkc_call_end(call);
 }
 
 enum lanekeeper_code lanekeeper_next(struct lanekeeper *handle, struct lanekeeper_batch *ret_batch)
 {
     *ret_batch = (struct lanekeeper_batch){0};
-    handle_begin(handle);
+    lkc_handle_begin(handle);
     window_fill(handle, handle->lookahead + 1);
     struct call *call = window_at(handle, handle->next);
-    enum lanekeeper_code code = handle_wait(handle, call);
+    enum lanekeeper_code code = lkc_handle_wait(handle, call);
     if (code == LANEKEEPER_OK) {
         batch_move(call, ret_batch);
         handle->next++;
         window_fill(handle, handle->lookahead);
-        handle_advance(handle); /* sends at once: the daemon works while the trainer computes */
+        lkc_handle_advance(handle); /* sends at once: the daemon works while the trainer computes */
     } else if (call->state == CALL_DONE) {
-        call_end(call); /* asked again the next time */
+        lkc_call_end(call); /* asked again the next time */
     }
     return code;
 }
@@ -246,11 +246,11 @@ enum lanekeeper_code lanekeeper_next(struct lanekeeper *handle, struct lanekeepe
 static enum lanekeeper_code single_run(struct lanekeeper *h, enum lk_method method, uint64_t step,
                                        const ProtobufCMessage *request)
 {
-    handle_begin(h);
-    call_begin(&h->single, method, step, request);
-    enum lanekeeper_code code = handle_wait(h, &h->single);
+    lkc_handle_begin(h);
+    lkc_call_begin(&h->single, method, step, request);
+    enum lanekeeper_code code = lkc_handle_wait(h, &h->single);
     if (code != LANEKEEPER_OK)
-        call_end(&h->single); /* the request is the caller's: nothing may be sent later */
+        lkc_call_end(&h->single); /* the request is the caller's: nothing may be sent later */
     return code;
 }
 
@@ -291,9 +291,9 @@ enum lanekeeper_code lanekeeper_resume(struct lanekeeper *handle, const void *st
     if (code != LANEKEEPER_OK)
         return code;
     if (memcmp(digest, handle->info.stream_digest, sizeof digest) != 0) {
-        digest_text(handle->info.stream_digest, ours);
-        digest_text(digest, theirs);
-        return handle_fail(&handle->error, LANEKEEPER_FAILED_PRECONDITION,
+        lkc_digest_text(handle->info.stream_digest, ours);
+        lkc_digest_text(digest, theirs);
+        return lkc_handle_fail(&handle->error, LANEKEEPER_FAILED_PRECONDITION,
                            "the state is of stream digest %s, this handle of stream digest %s", theirs, ours);
     }
     return lanekeeper_seek(handle, step);
@@ -311,9 +311,9 @@ static void *single_take(struct lanekeeper *h, const ProtobufCMessageDescriptor 
     if (lk_envelope_get(nng_msg_body(h->single.reply), nng_msg_len(h->single.reply), &e))
         reply = protobuf_c_message_unpack(type, NULL, e.header_bytes, e.header);
     if (reply == NULL)
-        (void)handle_fail(&h->error, LANEKEEPER_DATA_LOSS, "malformed reply to %s",
+        (void)lkc_handle_fail(&h->error, LANEKEEPER_DATA_LOSS, "malformed reply to %s",
                           lk_method_name((uint16_t)method));
-    call_end(&h->single);
+    lkc_call_end(&h->single);
     return reply;
 }
 
@@ -323,7 +323,7 @@ enum lanekeeper_code lanekeeper_digest(struct lanekeeper *handle, uint64_t from,
     Lk__DigestRequest request = LK__DIGEST_REQUEST__INIT;
 
     if (from > to || to - from > DIGESTS_MAX)
-        return handle_fail(&handle->error, LANEKEEPER_INVALID_ARGUMENT,
+        return lkc_handle_fail(&handle->error, LANEKEEPER_INVALID_ARGUMENT,
                            "steps %llu to %llu: expected a range of at most %d steps",
                            (unsigned long long)from, (unsigned long long)to, DIGESTS_MAX);
     request.stream = handle->stream;
@@ -341,7 +341,7 @@ enum lanekeeper_code lanekeeper_digest(struct lanekeeper *handle, uint64_t from,
     for (size_t i = 0; ok && i < reply->n_steps; i++)
         memcpy(ret_digests + 16 * i, reply->steps[i].data, 16);
     if (!ok)
-        code = handle_fail(&handle->error, LANEKEEPER_DATA_LOSS,
+        code = lkc_handle_fail(&handle->error, LANEKEEPER_DATA_LOSS,
                            "malformed reply to Digest: not one of 16 bytes for each step");
     lk__digest_reply__free_unpacked(reply, NULL);
     return code;
@@ -361,7 +361,7 @@ enum lanekeeper_code lanekeeper_status(struct lanekeeper *handle, char **ret_jso
     char *json = strdup(reply->json);
     lk__status_reply__free_unpacked(reply, NULL);
     if (json == NULL)
-        return handle_fail(&handle->error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
+        return lkc_handle_fail(&handle->error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
     *ret_json = json;
     return LANEKEEPER_OK;
 }
@@ -405,7 +405,7 @@ enum lanekeeper_code lanekeeper_trace(struct lanekeeper *handle, uint64_t step, 
     trace.part = calloc(trace.n + 1, sizeof *trace.part);
     if (trace.part == NULL) {
         lk__trace_reply__free_unpacked(reply, NULL);
-        return handle_fail(&handle->error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
+        return lkc_handle_fail(&handle->error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
     }
     for (size_t i = 0; i < trace.n; i++)
         trace.part[i] = trace_part(reply->parts[i]);

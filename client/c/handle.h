@@ -65,32 +65,32 @@ struct lanekeeper {
     struct lanekeeper_error error;
 };
 
-enum lanekeeper_code handle_fail(struct lanekeeper_error *error, enum lanekeeper_code code,
+enum lanekeeper_code lkc_handle_fail(struct lanekeeper_error *error, enum lanekeeper_code code,
                                  const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Sets when the call that begins now must end. */
-void handle_begin(struct lanekeeper *handle);
+void lkc_handle_begin(struct lanekeeper *handle);
 
 /* Makes a free call wanted. */
-void call_begin(struct call *call, enum lk_method method, uint64_t step, const ProtobufCMessage *request);
+void lkc_call_begin(struct call *call, enum lk_method method, uint64_t step, const ProtobufCMessage *request);
 
 /* Frees what @call holds; an answer that is still to come will be recognised as nobody's. */
-void call_end(struct call *call);
+void lkc_call_end(struct call *call);
 
 /* Does what can be done without waiting: notes a lost connection, reads answers, sends calls. */
-void handle_advance(struct lanekeeper *handle);
+void lkc_handle_advance(struct lanekeeper *handle);
 
 /* Until @call is DONE, or refused, or time is up: its code, with the text in handle->error. */
-enum lanekeeper_code handle_wait(struct lanekeeper *handle, struct call *call);
+enum lanekeeper_code lkc_handle_wait(struct lanekeeper *handle, struct call *call);
 
 /* Until hello is answered on some connection. */
-enum lanekeeper_code handle_wait_ready(struct lanekeeper *handle);
+enum lanekeeper_code lkc_handle_wait_ready(struct lanekeeper *handle);
 
 /* hello.c: sends hello; takes its answer, and sets the standing. */
-void hello_send(struct lanekeeper *handle);
-void hello_take(struct lanekeeper *handle, const Lk__HelloReply *reply);
-void hello_join(struct lanekeeper *handle, const char *path, const char *host);
+void lkc_hello_send(struct lanekeeper *handle);
+void lkc_hello_take(struct lanekeeper *handle, const Lk__HelloReply *reply);
+void lkc_hello_join(struct lanekeeper *handle, const char *path, const char *host);
 
-void digest_text(const uint8_t digest[16], char ret_hex[33]);
+void lkc_digest_text(const uint8_t digest[16], char ret_hex[33]);
 
 #endif

@@ -10,27 +10,27 @@
 #define JOIN_MS 2000
 #define JOIN_MIN_MS 50 /* also when the caller's time is nearly up: falling back to the wire is for long */
 
-void digest_text(const uint8_t digest[16], char ret_hex[33])
+void lkc_digest_text(const uint8_t digest[16], char ret_hex[33])
 {
     /* The high half first: as the daemon's logs and the command line print it. */
     for (int i = 0; i < 16; i++)
         (void)snprintf(ret_hex + 2 * i, 3, "%02x", digest[15 - i]);
 }
 
-void hello_send(struct lanekeeper *h)
+void lkc_hello_send(struct lanekeeper *h)
 {
     static const Lk__HelloRequest request = {
         .base = PROTOBUF_C_MESSAGE_INIT(&lk__hello_request__descriptor),
         .protocol = PROTOCOL,
         .client = (char *)(uintptr_t)CLIENT_NAME,
     };
-    call_begin(&h->hello, LK_METHOD_HELLO, 0, &request.base);
+    lkc_call_begin(&h->hello, LK_METHOD_HELLO, 0, &request.base);
 }
 
 static void refuse(struct lanekeeper *h, enum lanekeeper_code code, const char *text)
 {
     h->standing = STANDING_REFUSED;
-    (void)handle_fail(&h->refusal, code, "%s: %s", h->address, text);
+    (void)lkc_handle_fail(&h->refusal, code, "%s: %s", h->address, text);
 }
 
 /* The stream that we want; NULL: refused. */
@@ -62,8 +62,8 @@ static bool same_digest(struct lanekeeper *h, const Lk__StreamInfo *stream)
 
     if (!h->expects || memcmp(h->info.stream_digest, stream->stream_digest.data, 16) == 0)
         return true;
-    digest_text(h->info.stream_digest, ours);
-    digest_text(stream->stream_digest.data, theirs);
+    lkc_digest_text(h->info.stream_digest, ours);
+    lkc_digest_text(stream->stream_digest.data, theirs);
     (void)snprintf(text, sizeof text, "serves stream digest %s, but %s is of stream digest %s", theirs,
                    h->expected, ours);
     refuse(h, LANEKEEPER_FAILED_PRECONDITION, text);
@@ -115,10 +115,10 @@ static bool same_host(const char *host)
            (host[strlen(ours)] == '\0' || host[strlen(ours)] == '\n');
 }
 
-void hello_join(struct lanekeeper *h, const char *path, const char *host)
+void lkc_hello_join(struct lanekeeper *h, const char *path, const char *host)
 {
     char why[200] = "the daemon offers none", text[300];
-    int64_t now = link_now_ms(), until = now + JOIN_MS;
+    int64_t now = lkc_link_now_ms(), until = now + JOIN_MS;
 
     h->standing = STANDING_READY;
     if (h->sharing == LANEKEEPER_SHARED_NEVER)
@@ -127,7 +127,7 @@ void hello_join(struct lanekeeper *h, const char *path, const char *host)
         until = h->until_ms < now + JOIN_MIN_MS ? now + JOIN_MIN_MS : h->until_ms;
     if (path[0] != '\0' && !same_host(host))
         (void)snprintf(why, sizeof why, "the daemon runs on another host");
-    else if (path[0] != '\0' && memory_open(path, until, &h->memory, why, sizeof why))
+    else if (path[0] != '\0' && lkc_memory_open(path, until, &h->memory, why, sizeof why))
         h->n_memories++;
     if (h->memory == NULL && h->sharing == LANEKEEPER_SHARED_ALWAYS) {
         (void)snprintf(text, sizeof text, "shared memory was asked for, but %s", why);
@@ -135,7 +135,7 @@ void hello_join(struct lanekeeper *h, const char *path, const char *host)
     }
 }
 
-void hello_take(struct lanekeeper *h, const Lk__HelloReply *reply)
+void lkc_hello_take(struct lanekeeper *h, const Lk__HelloReply *reply)
 {
     char text[128];
 
@@ -153,5 +153,5 @@ void hello_take(struct lanekeeper *h, const Lk__HelloReply *reply)
         return;
     }
     if (same_digest(h, stream) && (h->greeted || learn(h, stream)))
-        hello_join(h, reply->handover, reply->host);
+        lkc_hello_join(h, reply->handover, reply->host);
 }

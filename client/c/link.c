@@ -28,7 +28,7 @@ struct link {
     uint32_t first, count;
 };
 
-int64_t link_now_ms(void)
+int64_t lkc_link_now_ms(void)
 {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
@@ -104,7 +104,7 @@ static void condition_init(pthread_cond_t *condition)
     (void)pthread_condattr_destroy(&attributes);
 }
 
-int link_open(const char *address, struct link **ret_link)
+int lkc_link_open(const char *address, struct link **ret_link)
 {
     struct link *link = calloc(1, sizeof *link);
 
@@ -122,14 +122,14 @@ int link_open(const char *address, struct link **ret_link)
         rv = nng_dial(link->socket, address, &link->dialer, NNG_FLAG_NONBLOCK);
     }
     if (rv != 0) {
-        link_close(link);
+        lkc_link_close(link);
         return rv;
     }
     *ret_link = link;
     return 0;
 }
 
-void link_last(struct link *link)
+void lkc_link_last(struct link *link)
 {
     (void)nng_dialer_set_ms(link->dialer, NNG_OPT_RECONNMAXT, NEVER_MS);
     (void)nng_dialer_set_ms(link->dialer, NNG_OPT_RECONNMINT, NEVER_MS);
@@ -160,7 +160,7 @@ static bool socket_close_bounded(struct link *link)
     return false;
 }
 
-void link_close(struct link *link)
+void lkc_link_close(struct link *link)
 {
     if (link == NULL)
         return;
@@ -171,14 +171,14 @@ void link_close(struct link *link)
     if (link->receiver != NULL)
         nng_aio_free(link->receiver);
     nng_msg *message;
-    while ((message = link_take(link)) != NULL)
+    while ((message = lkc_link_take(link)) != NULL)
         nng_msg_free(message);
     (void)pthread_cond_destroy(&link->changed);
     (void)pthread_mutex_destroy(&link->mutex);
     free(link);
 }
 
-uint64_t link_connection(struct link *link)
+uint64_t lkc_link_connection(struct link *link)
 {
     (void)pthread_mutex_lock(&link->mutex);
     uint64_t connection = link->connection;
@@ -186,7 +186,7 @@ uint64_t link_connection(struct link *link)
     return connection;
 }
 
-nng_msg *link_take(struct link *link)
+nng_msg *lkc_link_take(struct link *link)
 {
     nng_msg *message = NULL;
 
@@ -200,7 +200,7 @@ nng_msg *link_take(struct link *link)
     return message;
 }
 
-void link_wait(struct link *link, uint64_t connection, int64_t until_ms)
+void lkc_link_wait(struct link *link, uint64_t connection, int64_t until_ms)
 {
     struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
     int rv = 0;
@@ -211,7 +211,7 @@ void link_wait(struct link *link, uint64_t connection, int64_t until_ms)
     (void)pthread_mutex_unlock(&link->mutex);
 }
 
-bool link_send(struct link *link, const struct lk_envelope *envelope, const ProtobufCMessage *header)
+bool lkc_link_send(struct link *link, const struct lk_envelope *envelope, const ProtobufCMessage *header)
 {
     struct lk_envelope e = *envelope;
     nng_msg *message;
@@ -229,7 +229,7 @@ bool link_send(struct link *link, const struct lk_envelope *envelope, const Prot
     return false;
 }
 
-void link_break(struct link *link)
+void lkc_link_break(struct link *link)
 {
     (void)pthread_mutex_lock(&link->mutex);
     nng_pipe pipe = link->pipe;

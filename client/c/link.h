@@ -19,30 +19,30 @@
 struct link;
 
 /* An nng error number, 0 for success. Does not wait for the connection. */
-int link_open(const char *address, struct link **ret_link);
+int lkc_link_open(const char *address, struct link **ret_link);
 
 /* Closes and frees; whatever nng does, it returns within two seconds. NULL is fine. Best called when
  * nothing is on its way: after the answer to a Goodbye. */
-void link_close(struct link *link);
+void lkc_link_close(struct link *link);
 
 /* No new connection is made after the one that is up. */
-void link_last(struct link *link);
+void lkc_link_last(struct link *link);
 
 /* Number of the connection that is up; 0: none. Never the same number twice. */
-uint64_t link_connection(struct link *link);
+uint64_t lkc_link_connection(struct link *link);
 
 /* The oldest message that has arrived; NULL: none. The caller frees it. */
-nng_msg *link_take(struct link *link);
+nng_msg *lkc_link_take(struct link *link);
 
 /* Returns once there is a message, or the connection is another than @connection, or it is @until_ms
  * on CLOCK_MONOTONIC. */
-void link_wait(struct link *link, uint64_t connection, int64_t until_ms);
+void lkc_link_wait(struct link *link, uint64_t connection, int64_t until_ms);
 
 /* Sends a request; false: not accepted, as if it were lost with the connection. */
-bool link_send(struct link *link, const struct lk_envelope *envelope, const ProtobufCMessage *header);
+bool lkc_link_send(struct link *link, const struct lk_envelope *envelope, const ProtobufCMessage *header);
 
-void link_break(struct link *link); /* gives up the connection that is up, so that another is made */
+void lkc_link_break(struct link *link); /* gives up the connection that is up, so that another is made */
 
-int64_t link_now_ms(void); /* CLOCK_MONOTONIC */
+int64_t lkc_link_now_ms(void); /* CLOCK_MONOTONIC */
 
 #endif

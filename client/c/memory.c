@@ -49,7 +49,7 @@ static bool failed(char *ret_why, size_t n, const char *what, int error)
 static bool ready(int fd, short events, int64_t until_ms)
 {
     for (;;) {
-        int64_t left = until_ms - link_now_ms();
+        int64_t left = until_ms - lkc_link_now_ms();
         struct pollfd p = {.fd = fd, .events = events};
         int n = poll(&p, 1, left < 0 ? 0 : left > 60000 ? 60000 : (int)left);
         if (n > 0)
@@ -76,7 +76,7 @@ static bool join(struct memory *m, const char *path, int64_t until_ms, char *ret
         return failed(ret_why, why_bytes, "socket", errno);
     while (connect(m->fd, (const struct sockaddr *)&at, sizeof at) != 0) {
         /* EAGAIN: the daemon's queue of connections is full. There is nothing to poll for. */
-        if ((errno != EAGAIN && errno != EINTR) || link_now_ms() >= until_ms)
+        if ((errno != EAGAIN && errno != EINTR) || lkc_link_now_ms() >= until_ms)
             return failed(ret_why, why_bytes, path, errno);
         (void)poll(NULL, 0, 5);
     }
@@ -166,7 +166,7 @@ static bool take_regions(struct memory *m, int64_t until_ms, char *ret_why, size
     return ok;
 }
 
-bool memory_open(const char *path, int64_t until_ms, struct memory **ret_memory, char *ret_why,
+bool lkc_memory_open(const char *path, int64_t until_ms, struct memory **ret_memory, char *ret_why,
                  size_t why_bytes)
 {
     struct memory *m = calloc(1, sizeof *m);
@@ -178,7 +178,7 @@ bool memory_open(const char *path, int64_t until_ms, struct memory **ret_memory,
     (void)pthread_mutex_init(&m->mutex, NULL);
     if (!join(m, path, until_ms, ret_why, why_bytes) ||
         !take_regions(m, until_ms, ret_why, why_bytes)) {
-        memory_drop(m);
+        lkc_memory_drop(m);
         return false;
     }
     *ret_memory = m;
@@ -187,12 +187,12 @@ bool memory_open(const char *path, int64_t until_ms, struct memory **ret_memory,
 
 /* ---- holding ---- */
 
-void memory_hold(struct memory *memory)
+void lkc_memory_hold(struct memory *memory)
 {
     (void)atomic_fetch_add_explicit(&memory->holders, 1, memory_order_relaxed);
 }
 
-void memory_drop(struct memory *memory)
+void lkc_memory_drop(struct memory *memory)
 {
     if (memory == NULL || atomic_fetch_sub_explicit(&memory->holders, 1, memory_order_acq_rel) != 1)
         return;
@@ -205,19 +205,19 @@ void memory_drop(struct memory *memory)
     free(memory);
 }
 
-uint64_t memory_client(const struct memory *memory)
+uint64_t lkc_memory_client(const struct memory *memory)
 {
     return memory->client;
 }
 
-bool memory_alive(const struct memory *memory)
+bool lkc_memory_alive(const struct memory *memory)
 {
     char byte;
     /* The daemon says nothing after its hello: a byte, an end or an error all mean that it is over. */
     return recv(memory->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-const uint8_t *memory_at(const struct memory *memory, uint32_t region, uint64_t offset, uint64_t bytes)
+const uint8_t *lkc_memory_at(const struct memory *memory, uint32_t region, uint64_t offset, uint64_t bytes)
 {
     if (region >= memory->n_regions || offset % 8 != 0 || offset > memory->region[region].bytes ||
         bytes > memory->region[region].bytes - offset)
@@ -258,7 +258,7 @@ static void owe(struct memory *m, uint64_t lease)
     m->owed[m->n_owed++] = lease;
 }
 
-void memory_release(struct memory *memory, uint64_t lease)
+void lkc_memory_release(struct memory *memory, uint64_t lease)
 {
     (void)pthread_mutex_lock(&memory->mutex);
     while (memory->n_owed > 0 && send_release(memory, memory->owed[memory->n_owed - 1]))

@@ -13,18 +13,18 @@
 struct memory;
 
 /* Joins at the Unix socket @path until @until_ms (CLOCK_MONOTONIC). False: @ret_why says why. */
-bool memory_open(const char *path, int64_t until_ms, struct memory **ret_memory, char *ret_why,
+bool lkc_memory_open(const char *path, int64_t until_ms, struct memory **ret_memory, char *ret_why,
                  size_t why_bytes);
-void memory_hold(struct memory *memory);
-void memory_drop(struct memory *memory); /* NULL is fine */
+void lkc_memory_hold(struct memory *memory);
+void lkc_memory_drop(struct memory *memory); /* NULL is fine */
 
-uint64_t memory_client(const struct memory *memory); /* the id to name in calls; not 0 */
-bool memory_alive(const struct memory *memory);      /* the daemon still holds the connection */
+uint64_t lkc_memory_client(const struct memory *memory); /* the id to name in calls; not 0 */
+bool lkc_memory_alive(const struct memory *memory);      /* the daemon still holds the connection */
 
 /* The bytes [offset, offset + bytes) of a region, aligned to 8 bytes; NULL: there is no such place. */
-const uint8_t *memory_at(const struct memory *memory, uint32_t region, uint64_t offset, uint64_t bytes);
+const uint8_t *lkc_memory_at(const struct memory *memory, uint32_t region, uint64_t offset, uint64_t bytes);
 
 /* Gives a lease back. Never blocks and never forgets: what the socket does not take goes later. */
-void memory_release(struct memory *memory, uint64_t lease);
+void lkc_memory_release(struct memory *memory, uint64_t lease);
 
 #endif
