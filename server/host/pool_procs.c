@@ -20,7 +20,7 @@
 #define TOKEN_FD 3
 #define RESPAWN_FIRST_MS 20
 #define RESPAWN_MAX_MS 5000
-#define END_POLITE_MS 700 /* then they are killed */
+#define END_POLITE_MS 300 /* then they are killed: they have nothing to save */
 
 extern char **environ;
 
