@@ -133,13 +133,19 @@ def interesting(rng):
     return sorted(c for c in chosen if not 0xD800 <= c < 0xE000)
 
 
+SHAPES = ["a{0}b", " {0} ", "A{0}1", "'{0}", "1{0}{0}1", " {0}a", "{0}", "{0}{0}", "{0}\n{0}", "!{0}e\u0301"]
+
+
 def code_points(quick, rng):
-    shapes = ["{0}", "{0}{0}", "a{0}b", " {0} ", "A{0}1", "'{0}", "{0}\n{0}", " {0}a", "1{0}{0}1", "!{0}e\u0301"]
-    shapes = shapes[2:8] if quick else shapes
-    points = interesting(rng) if quick else POINTS
-    for shape in shapes:
+    points = interesting(rng)
+    for shape in SHAPES[:6] if quick else SHAPES:
         for c in points:
             yield shape.format(chr(c))
+    if quick:
+        return
+    for shape in SHAPES:  # all of them, many in one document: a document costs more than its text
+        for at in range(0, len(POINTS), 512):
+            yield ",\n".join(shape.format(chr(c)) for c in POINTS[at:at + 512])
 
 
 def random_text(rng, added):

@@ -145,9 +145,20 @@ static unsigned missing_bytes(const struct lk_bpe *bpe)
     return missing;
 }
 
+/* Ids may have holes, but memory must follow the file's size, not a number in it. */
+static enum lk_code check_ids(const struct lk_names *names, struct lk_err *err)
+{
+    for (size_t i = 0; i < names->n; i++)
+        if (names->items[i].id > names->n * 8 + 65536)
+            return lk_fail(err, LK_INVALID_ARGUMENT, "id %u in a vocabulary of %zu tokens",
+                           names->items[i].id, names->n);
+    return LK_OK;
+}
+
 enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
                       struct lk_err *err)
 {
+    LK_TRY(check_ids(&files->names, err));
     bool *spelled = lk_zalloc(files->names.n + 1, sizeof *spelled);
 
     lk_bpe_init(&tokenizer->bpe, files->merges_n, files->names.n);

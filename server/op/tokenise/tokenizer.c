@@ -339,6 +339,7 @@ void lk_encode(struct lk_encoder *encoder, const uint8_t *text, size_t bytes,
     struct lk_added_scan scan;
     struct lk_part part;
 
+    LK_CHECK(bytes < UINT32_MAX);
     if (bytes == 0)
         return;
     lk_added_scan_init(&scan, &tokenizer->added.raw, &tokenizer->unicode, text, bytes,

@@ -26,7 +26,7 @@ enum lk_tokenizer_kind {
 /* What to do with the text of a special token (`<|endoftext|>`) inside a document. */
 enum lk_special_in_text {
     LK_SPECIAL_SPLIT, /* Hugging Face's rule and the default: it becomes that token */
-    LK_SPECIAL_TEXT,  /* it is text like any other */
+    LK_SPECIAL_TEXT,  /* it is text like any other (the reference's encode_special_tokens) */
 };
 
 struct lk_tokenizer_files {
@@ -79,8 +79,9 @@ void lk_encoder_free(struct lk_encoder *encoder);
 
 /*
  * Appends the ids of one document to @out (no BOS/EOS: the recipe adds those). @text must be valid
- * UTF-8; it may contain NUL. Deterministic, linear time in practice and in the worst case O(n log n).
- * Cannot fail for valid UTF-8.
+ * UTF-8 of less than 2^32 - 1 bytes (checked: more stops the process); it may contain NUL.
+ * Deterministic, linear time in practice and in the worst case O(n log n). Cannot fail for valid
+ * UTF-8; anything else gives some ids, and no access outside of @text.
  */
 void lk_encode(struct lk_encoder *encoder, const uint8_t *text, size_t bytes,
                struct lk_tokens *out);

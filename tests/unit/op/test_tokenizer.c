@@ -292,6 +292,8 @@ START_TEST(broken_files_are_refused_with_their_json_path) /* RC-058 */
     refuse(PLAIN("\"vocab\":{\"a\":-1},\"merges\":[]"), LK_INVALID_ARGUMENT, "$.model.vocab.a");
     refuse(PLAIN("\"vocab\":{\"a\":4294967295},\"merges\":[]"), LK_INVALID_ARGUMENT,
            "$.model.vocab.a");
+    refuse(PLAIN("\"vocab\":{\"a\":16777215},\"merges\":[]"), LK_INVALID_ARGUMENT,
+           "$.model: id 16777215 in a vocabulary of 1");
     refuse(PLAIN("\"vocab\":{\"a\":1.5},\"merges\":[]"), LK_INVALID_ARGUMENT, "$.model.vocab.a");
     refuse(PLAIN("\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]"), LK_INVALID_ARGUMENT, "\"b\"");
     refuse(PLAIN("\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]"), LK_INVALID_ARGUMENT, "twice");
