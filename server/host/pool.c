@@ -233,10 +233,11 @@ void pool_close(struct pool *pool)
     loop_clear(pool->loop, &pool->tick);
     if (pool->server != NULL)
         loop_unwatch(pool->loop, rpc_server_fd(pool->server));
+    /* Idle workers are told, and go; then the others; then there is hardly a connection to close. */
     for (uint32_t i = 0; i < pool->n_workers; i++)
-        worker_drop_calls(pool->worker[i], false); /* the end of the connection says it all */
-    rpc_server_close(pool->server);
+        worker_drop_calls(pool->worker[i], LK_UNAVAILABLE);
     procs_end(pool);
+    rpc_server_close(pool->server);
     jobs_done(pool);
     while (pool->n_workers > 0)
         worker_free(pool->worker[pool->n_workers - 1]);

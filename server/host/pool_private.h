@@ -143,8 +143,9 @@ void worker_free(struct worker *worker);
 void workers_forget_part(struct pool *pool, const struct part *part);
 /* Its tasks go back; @blame: it died of its own, @how is for a person. */
 void worker_lost(struct worker *worker, bool blame, const char *how);
-/* Forgets its requests for tasks; @answer: it is told to say hello again. */
-void worker_drop_calls(struct worker *worker, bool answer);
+/* Forgets its requests for tasks. It is told FAILED_PRECONDITION: say hello again; UNAVAILABLE: the
+ * daemon ends; or OK: nothing, since it is gone. */
+void worker_drop_calls(struct worker *worker, enum lk_code say);
 void workers_ready(void *pool); /* the server's descriptor is readable */
 void workers_dispatch(struct pool *pool);
 void workers_tick(struct pool *pool); /* overdue tasks, silent peers */

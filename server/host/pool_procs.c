@@ -172,7 +172,7 @@ void proc_kill(struct worker *worker, bool excused)
     (void)pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0);
 }
 
-/* The server is closed by now: idle workers end by themselves. */
+/* Idle workers have been told, and end by themselves. */
 void procs_end(struct pool *pool)
 {
     for (int round = 0; round < 2; round++) {

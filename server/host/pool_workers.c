@@ -64,14 +64,14 @@ void workers_forget_part(struct pool *pool, const struct part *part)
     }
 }
 
-void worker_drop_calls(struct worker *worker, bool answer)
+void worker_drop_calls(struct worker *worker, enum lk_code say)
 {
     while (worker->n_waiting > 0) {
         struct rpc_call *call = worker->waiting[--worker->n_waiting];
-        if (answer)
-            rpc_fail(call, LK_FAILED_PRECONDITION, "say hello again", "");
-        else
+        if (say == LK_OK)
             rpc_drop(call);
+        else
+            rpc_fail(call, say, say == LK_UNAVAILABLE ? "the daemon ends" : "say hello again", "");
     }
 }
 
@@ -81,7 +81,8 @@ void worker_lost(struct worker *worker, bool blame, const char *how)
 {
     bool lone = worker->n_running == 1;
     worker->ready = false;
-    worker_drop_calls(worker, !worker->local); /* a local one is dead, or will be at once */
+    /* a local one is dead, or will be at once */
+    worker_drop_calls(worker, worker->local ? LK_OK : LK_FAILED_PRECONDITION);
     for (uint32_t i = 0; i < worker->n_running; i++)
         if (worker->running[i].part != NULL)
             worker->running[i].part->copies--;
@@ -316,7 +317,7 @@ static void on_gone(struct pool *pool, uint32_t peer)
     struct worker *worker = by_peer(pool, peer);
     if (worker == NULL)
         return;
-    worker_drop_calls(worker, false);
+    worker_drop_calls(worker, LK_OK);
     if (worker->local) { /* its process tells the rest: it has died, or is of no use any more */
         worker->ready = false;
         proc_kill(worker, false);
