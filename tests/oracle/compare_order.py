@@ -40,6 +40,8 @@ def random_shards(rng, lanes, sequence):
     shape = rng.choice(["any", "any", "any", "equal", "giant", "long", "dropped", "least"])
     least = lanes if rng.random() < 0.9 else max(1, lanes - 1)
     total = least if shape == "least" else least + rng.randrange(60 if lanes < 16 else 150)
+    if shape == "any" and lanes <= 8 and rng.random() < 0.4:
+        total = rng.randrange(64 * lanes, 200 * lanes)      # so many that blocks keep several rows
     rows = [random_row(rng, shape, sequence) for _ in range(total)]
     if shape == "giant":
         rows[rng.randrange(total)] = (rng.randrange(20, 60) * sequence + rng.randrange(sequence), 999, 0)
