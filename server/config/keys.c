@@ -228,7 +228,7 @@ static const struct lk_key keys[] = {
     {.path = "runtime.snapshots.every", .type = LK_KEY_U64, .def = "100", .max = 1000000000,
      .offset = R(snapshot_every), .help = "steps between snapshots; 0 writes none"},
     {.path = "runtime.snapshots.keep", .type = LK_KEY_U32, .def = "8", .min = 1, .max = 1000000,
-     .offset = R(snapshot_keep), .help = "newest snapshots kept of each lane"},
+     .offset = R(snapshot_keep), .help = "newest snapshots kept of each lane; older ones are thinned out with their age"},
 };
 
 const struct lk_key *lk_keys(size_t *ret_n)

@@ -1,4 +1,5 @@
 #include "host/cursor_private.h"
+#include "op/measure.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -169,7 +170,7 @@ static void save_lane(struct cursor *c, struct cursor_lane *lane)
     uint64_t position = lane_position(lane->lane);
     lane_save(lane->lane, &state);
     snapshots_write(c->context->snapshots, c->context->stream->order, lane_number(lane->lane),
-                    position, &state);
+                    position, steps_start(c->recipe, c->context->snapshot_every), &state);
     lane->next_snapshot = snapshot_after(c, position);
 }
 
@@ -222,6 +223,28 @@ static bool pump_lane(struct cursor *c, uint32_t l)
     return moved;
 }
 
+/* The rows that the lane drew and dropped: each is listed once, when it was its turn. What a filter
+ * drops is meant to be dropped; what is broken is worth a warning. */
+static void list_dropped(struct cursor *c, uint32_t l)
+{
+    const struct stream *stream = c->context->stream;
+    struct lk_dropped row[64];
+    uint32_t n;
+    while ((n = source_take_dropped(lane_source(c->lane[l].lane), row, 64)) > 0) {
+        for (uint32_t i = 0; i < n; i++) {
+            const struct lk_index *index = &stream->index[row[i].dataset];
+            struct lk_row_place place = lk_index_place(index, row[i].row);
+            bool broken = row[i].drop == LK_DROP_MALFORMED || row[i].drop == LK_DROP_FIELD ||
+                          row[i].drop == LK_DROP_CRASH;
+            log_text(c->context->log, broken ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "stream",
+                     "row_dropped", "%s: dataset %s shard %s row %" PRIu64 ": %s",
+                     c->recipe->name, c->recipe->dataset[row[i].dataset].name,
+                     index->shard[place.shard].name, place.row_in_shard,
+                     lk_drop_name((enum lk_drop)row[i].drop));
+        }
+    }
+}
+
 /* Positions are only counted up to here: further than any step that will be asked for soon. */
 static void pump_ahead(struct cursor *c, uint32_t l)
 {
@@ -244,6 +267,7 @@ bool cursor_pump(struct cursor *c)
             continue;
         /* Measuring what is planned may be done already, so that the lane runs on at once. */
         moved = pump_lane(c, l) || moved;
+        list_dropped(c, l);
         if (!c->failed)
             pump_ahead(c, l);
     }

@@ -102,17 +102,17 @@ static void deliver_fetch(struct cursor *c, const struct errand *errand,
     }
 }
 
-static void log_dropped(const struct errand *errand, const struct pool_result *result, uint32_t i)
+/* Why a row is malformed: with the byte, which the lane's list of dropped rows does not have. */
+static void log_detail(const struct errand *errand, const struct pool_result *result, uint32_t i)
 {
     const struct stream *stream = errand->context->stream;
     struct lk_row_place place = lk_index_place(&stream->index[errand->dataset], errand->row[i]);
-    if (result->rows[i].detail[0] == '\0')
-        return; /* filtered by rule: counted, not an event */
-    log_text(errand->context->log, LOG_LEVEL_WARN, "stream", "row_dropped",
-             "%s/%s shard %s row %llu: %s", stream->recipe->name,
-             stream->recipe->dataset[errand->dataset].name,
-             stream->index[errand->dataset].shard[place.shard].name,
-             (unsigned long long)place.row_in_shard, result->rows[i].detail);
+    if (result->rows[i].detail[0] != '\0')
+        log_text(errand->context->log, LOG_LEVEL_INFO, "stream", "row_malformed",
+                 "%s: dataset %s shard %s row %llu: %s", stream->recipe->name,
+                 stream->recipe->dataset[errand->dataset].name,
+                 stream->index[errand->dataset].shard[place.shard].name,
+                 (unsigned long long)place.row_in_shard, result->rows[i].detail);
 }
 
 static void measured(void *owner, uint64_t tag, const struct pool_result *result)
@@ -134,7 +134,7 @@ static void measured(void *owner, uint64_t tag, const struct pool_result *result
             bool keep = errand->piece == NULL ||
                         result->rows[i].tokens > context->stream->recipe->sequence;
             if (result->rows[i].drop != 0)
-                log_dropped(errand, result, i);
+                log_detail(errand, result, i);
             else if (keep)
                 arena_put(context->arena, key, result->rows[i].ids, result->rows[i].tokens);
         }

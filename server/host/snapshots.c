@@ -23,6 +23,7 @@ struct job {
     struct lk_digest order;
     uint32_t lane;
     uint64_t position;
+    uint64_t unit;
     struct lk_buf state;
 };
 
@@ -199,17 +200,34 @@ enum lk_code snapshot_check(const char *path, struct lk_digest *ret_order, uint3
 
 /* Writing ------------------------------------------------------------------------------------- */
 
-static void prune(struct snapshots *s, struct lk_digest order, uint32_t lane)
+static void remove_file(const struct snapshots *s, struct lk_digest order, uint32_t lane,
+                        uint64_t position)
+{
+    char *name = name_of(order, lane, position);
+    char *path = lk_format("%s/%s", s->dir, name);
+    (void)unlink(path); /* another server may have done it */
+    free(path);
+    free(name);
+}
+
+/* Is the file at @position to stay? Counted in units of @unit, a file of age a stays when its number
+ * divides by the power of two that is about a/keep. A number's divisors never change, so a file that
+ * goes at one age would not have been wanted at a later one. */
+static bool stays(const struct snapshots *s, uint64_t position, uint64_t newest, uint64_t unit)
+{
+    uint64_t number = position / unit, age = (newest - position) / unit, every = 1;
+    while (age / every >= s->keep)
+        every *= 2;
+    return number % every == 0;
+}
+
+static void prune(struct snapshots *s, const struct job *job)
 {
     size_t n;
-    uint64_t *position = list_positions(s, order, lane, &n);
-    for (size_t i = 0; i + s->keep < n; i++) {
-        char *name = name_of(order, lane, position[i]);
-        char *path = lk_format("%s/%s", s->dir, name);
-        (void)unlink(path); /* another server may have done it */
-        free(path);
-        free(name);
-    }
+    uint64_t *position = list_positions(s, job->order, job->lane, &n);
+    for (size_t i = 0; i < n; i++)
+        if (!stays(s, position[i], position[n - 1], job->unit))
+            remove_file(s, job->order, job->lane, position[i]);
     free(position);
 }
 
@@ -228,7 +246,7 @@ static void write_job(struct snapshots *s, const struct job *job)
         if (code != LK_OK)
             log_event(s->log, LOG_LEVEL_WARN, "snapshots", "not_written", "reason", err.text, NULL);
         else
-            prune(s, job->order, job->lane);
+            prune(s, job);
     }
     pthread_mutex_lock(&s->mutex);
     s->stats.written += code == LK_OK && file.len > 0;
@@ -265,10 +283,12 @@ static void *write_jobs(void *arg)
 }
 
 void snapshots_write(struct snapshots *s, struct lk_digest order, uint32_t lane, uint64_t position,
-                     struct lk_buf *state)
+                     uint64_t unit, struct lk_buf *state)
 {
+    LK_CHECK(unit > 0);
     struct job *job = lk_zalloc(1, sizeof *job);
-    *job = (struct job){.order = order, .lane = lane, .position = position, .state = *state};
+    *job = (struct job){
+        .order = order, .lane = lane, .position = position, .unit = unit, .state = *state};
     *state = (struct lk_buf){0};
     pthread_mutex_lock(&s->mutex);
     bool full = s->queued == QUEUE_MAX || job->state.len > STATE_MAX;

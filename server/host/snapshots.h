@@ -23,15 +23,17 @@
 
 struct snapshots;
 
-/* @keep: newest files kept of each lane. The directory is made when missing. */
+/* @keep: the newest files of each lane, which are all kept; older ones are thinned, so that a past
+ * step is never further from one than about 2/keep of its age. The directory is made when missing. */
 enum lk_code snapshots_open(const char *dir, uint32_t keep, const struct log *log,
                             struct snapshots **ret_snapshots, struct lk_err *err);
 void snapshots_close(struct snapshots *snapshots); /* writes what is queued first; NULL is fine */
 
-/* Queues a state for writing; takes the memory of @state. Full queue or disk: it is dropped, counted
+/* Queues a state for writing; takes the memory of @state. @unit: the usual distance between two
+ * positions, for thinning. Full queue or disk: it is dropped, counted
  * and logged, never waited for. A file of that name that exists already is left as it is. */
 void snapshots_write(struct snapshots *snapshots, struct lk_digest order, uint32_t lane,
-                     uint64_t position, struct lk_buf *state);
+                     uint64_t position, uint64_t unit, struct lk_buf *state);
 
 /*
  * The newest readable state of @lane at or before @until and at or after @from: its position and
