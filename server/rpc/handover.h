@@ -7,6 +7,10 @@
  * back with a 16-byte message on this connection, and the kernel gives back all of them when the
  * connection dies. Nothing has a name in the file system but the socket.
  *
+ * For the owner: this connection and the one of the calls are two, so their events may overtake each
+ * other. Give a lease only to a client that has joined and is not gone (else answer inline: nobody
+ * would ever end the lease), and ignore the release of a lease that is not that client's.
+ *
  * Wire, little-endian. Client → server: "LKH1", u32 0, u64 client id, once; then any number of
  * {u32 1, u32 0, u64 lease} = release. Server → client: {"LKH1", u32 n_regions} with the descriptors
  * as SCM_RIGHTS, followed by u64 size of each region. A client id of 0, or one that is connected

@@ -487,14 +487,25 @@ void rpc_server_stats(const struct rpc_server *server, struct rpc_stats *ret_sta
 
 /* ---- closing ---- */
 
-static void list_drain(struct item_list *list, bool answered)
+/* Takes one item off @list; nng's threads may still be adding to it. */
+static struct item *list_take(struct rpc_server *s, struct item_list *list)
+{
+    (void)pthread_mutex_lock(&s->mutex);
+    struct item *item = items_first(list);
+    if (item != NULL)
+        items_remove(item);
+    (void)pthread_mutex_unlock(&s->mutex);
+    return item;
+}
+
+static void list_drain(struct rpc_server *s, struct item_list *list, bool answered)
 {
     struct item *item;
 
-    while ((item = items_first(list)) != NULL) {
-        items_remove(item);
+    while ((item = list_take(s, list)) != NULL) {
         if (answered && item->kind != ITEM_PEER_GONE)
             answer_error(item, LK_UNAVAILABLE, "the server is shutting down", NULL);
+        /* Still in its peer's list: nothing looks there any more, as no request is received now. */
         items_free(item);
     }
 }
@@ -543,11 +554,11 @@ void rpc_server_close(struct rpc_server *server)
     if (server == NULL)
         return;
     receivers_stop(server);
-    list_drain(&server->queue, true);
-    list_drain(&server->taken, true);
+    list_drain(server, &server->queue, true);
+    list_drain(server, &server->taken, true);
     if (server->socket_open && !socket_close_bounded(server))
         return; /* nng's threads may still come back to it: left to the process's end */
-    list_drain(&server->queue, false); /* no callback runs any more */
+    list_drain(server, &server->queue, false); /* no callback runs any more */
     for (uint32_t i = 0; i < RECEIVERS; i++) {
         if (server->receiver[i].aio != NULL)
             nng_aio_free(server->receiver[i].aio);
