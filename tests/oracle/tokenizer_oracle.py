@@ -319,6 +319,10 @@ def main():
     parser.add_argument("--text", nargs="*", default=[], help="text files to compare on")
     parser.add_argument("directories", nargs="+", metavar="DIRECTORY")
     args = parser.parse_args()
+    for directory in args.directories:
+        if not os.path.isdir(directory):
+            print(f"tokenizer_oracle: skipped: there is no {directory}")
+    args.directories = [d for d in args.directories if os.path.isdir(d)]
     check_small(args)
     check_patterns(args)
     for directory in args.directories:

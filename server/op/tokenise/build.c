@@ -161,6 +161,8 @@ enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files 
     LK_TRY(check_ids(&files->names, err));
     bool *spelled = lk_zalloc(files->names.n + 1, sizeof *spelled);
 
+    lk_unicode_init(&tokenizer->unicode);
+    lk_nfc_init(&tokenizer->nfc);
     lk_bpe_init(&tokenizer->bpe, files->merges_n, files->names.n);
     for (size_t i = 0; i < files->merges_n; i++)
         lk_bpe_add_pair(&tokenizer->bpe, files->merges[i].left, files->merges[i].right, (uint32_t)i,

@@ -49,7 +49,8 @@ enum lk_code lk_add_merge(struct lk_bpe_files *files, const uint8_t *left, size_
 enum lk_code lk_add_token(struct lk_bpe_files *files, const uint8_t *text, size_t n, uint64_t id,
                           struct lk_err *err);
 
-/* Builds vocab and bpe from the files. */
+/* Builds vocab, bpe and the Unicode tables; once, after the files are read, as broken ones are not
+ * worth the work. */
 enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
                       struct lk_err *err);
 

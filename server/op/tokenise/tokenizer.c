@@ -31,6 +31,8 @@ static void load_bytes(struct lk_tokenizer *tokenizer)
     static const char end_of_text[] = "<|endoftext|>";
     struct lk_added_token token = {.n = sizeof end_of_text - 1, .special = true, .id = 256};
 
+    lk_unicode_init(&tokenizer->unicode);
+    lk_nfc_init(&tokenizer->nfc);
     lk_bpe_init(&tokenizer->bpe, 0, 0);
     for (unsigned b = 0; b < 256; b++) {
         uint8_t byte = (uint8_t)b;
@@ -95,8 +97,6 @@ enum lk_code lk_tokenizer_new(const struct lk_tokenizer_files *files,
 
     tokenizer->kind = files->kind;
     tokenizer->special_in_text = files->special_in_text;
-    lk_unicode_init(&tokenizer->unicode);
-    lk_nfc_init(&tokenizer->nfc);
     enum lk_code code = load(tokenizer, files, err);
     if (code != LK_OK) {
         lk_tokenizer_free(tokenizer);

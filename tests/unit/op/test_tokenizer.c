@@ -362,6 +362,36 @@ START_TEST(deep_nesting_and_every_truncation_are_errors) /* RC-058 */
 }
 END_TEST
 
+START_TEST(damaged_files_are_refused_or_give_a_tokenizer_that_works) /* RC-058 */
+{
+    static const char whole[] = FILE_OF(
+        "\"truncation\":null,\"normalizer\":{\"type\":\"NFC\"},\"added_tokens\":["
+        ADDED(6, "[M]", FLAGS("true", "true", "true", "true")) "],\"decoder\":null,\"pre_tokenizer\":"
+        LEVEL("true", "true"), ABC ",\"merges\":[[\"a\",\"b\"],[\"ab\",\"c\"]],\"unk_token\":null");
+    static const char bytes[] = "{}[]\",:\\0123456789aebnulltruefalse\x80\xff ";
+    struct lk_err err;
+    uint32_t state = 1;
+    unsigned loaded = 0;
+
+    for (size_t round = 0; round < 1500; round++) {
+        struct lk_tokenizer *tokenizer = NULL;
+        char json[sizeof whole];
+        memcpy(json, whole, sizeof whole);
+        for (size_t i = 0; i <= round % 3; i++) {
+            state = state * 1664525u + 1013904223u;
+            json[(state >> 8) % (sizeof whole - 1)] = bytes[(state >> 4) % (sizeof bytes - 1)];
+        }
+        if (load_as(json, LK_SPECIAL_SPLIT, &tokenizer, &err) == LK_OK) {
+            free(ids_of(tokenizer, "abc [M] e\314\201 ab", 15));
+            loaded++;
+        }
+        lk_tokenizer_free(tokenizer);
+    }
+    ck_assert_uint_gt(loaded, 0);
+    ck_assert_uint_lt(loaded, 1500);
+}
+END_TEST
+
 /* ---- names, bytes, digests ---- */
 
 START_TEST(the_bytes_tokenizer_is_its_bytes)
@@ -467,6 +497,7 @@ Suite *suite(void)
     tcase_add_test(t, broken_files_are_refused_with_their_json_path);
     tcase_add_test(t, unknown_components_are_refused_never_skipped);
     tcase_add_test(t, deep_nesting_and_every_truncation_are_errors);
+    tcase_add_test(t, damaged_files_are_refused_or_give_a_tokenizer_that_works);
     tcase_add_test(t, the_bytes_tokenizer_is_its_bytes);
     tcase_add_test(t, eos_and_bos_are_what_the_configuration_says);
     tcase_add_test(t, the_digest_follows_ids_and_not_chat_templates);
