@@ -15,7 +15,7 @@ struct entry {
     uint32_t n;
     uint64_t left;  /* ids not copied yet, were each copied once */
     bool wide;      /* ids as u32; else as u16, which half of all vocabularies fit in */
-    uint8_t ids[];
+    _Alignas(8) uint8_t ids[];
 };
 
 struct arena {
