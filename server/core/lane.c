@@ -56,24 +56,32 @@ static const struct seq_ops *ops_of(const struct lk_stage_recipe *stage)
     return seq_table[SEQ_EXACT];
 }
 
-static void link_init(struct lk_lane *lane, uint32_t i)
+static struct seq_params params_of(const struct lk_plan *plan, uint32_t lane, uint32_t i)
 {
-    const struct lk_recipe *recipe = lane->plan->recipe;
+    const struct lk_recipe *recipe = plan->recipe;
     const struct lk_stage_recipe *stage = &recipe->stage[i];
-    struct link *link = &lane->link[i];
     struct seq_params params = {
         .sequence = recipe->sequence,
         .max_tokens = stage->max_tokens,
         .buffer = stage->buffer,
         .pool = stage->pool,
         .groups = stage->groups,
-        .group_of = lane->plan->group_of,
+        .group_of = plan->group_of,
         .best = stage->algorithm == LK_PACK_BEST_FIT,
         .pad_tail = recipe->tail == LK_TAIL_PAD,
-        .key = plan_stage_key(lane->plan, i, lane->number),
+        .key = plan_stage_key(plan, i, lane),
         .datasets = recipe->n_datasets,
     };
-    link->ops = ops_of(stage);
+    for (uint32_t before = 0; before < i; before++)
+        params.packed |= recipe->stage[before].kind == LK_STAGE_PACK;
+    return params;
+}
+
+static void link_init(struct lk_lane *lane, uint32_t i)
+{
+    struct seq_params params = params_of(lane->plan, lane->number, i);
+    struct link *link = &lane->link[i];
+    link->ops = ops_of(&lane->plan->recipe->stage[i]);
     link->stage = lk_zalloc(1, link->ops->size);
     link->ops->init(link->stage, &params);
     link->input = (struct seq_input){.next = i == 0 ? pull_source : pull_link,
@@ -273,16 +281,11 @@ void lane_check(const struct lk_lane *lane)
 
 uint64_t lane_bound(const struct lk_plan *plan)
 {
-    const struct lk_recipe *recipe = plan->recipe;
-    uint64_t bytes = sizeof(struct lk_lane);
-    for (uint32_t i = 0; i < recipe->n_stages; i++) {
-        const struct lk_stage_recipe *stage = &recipe->stage[i];
-        uint64_t held = stage->kind == LK_STAGE_PACK
-                            ? (uint64_t)stage->pool * stage->groups + recipe->sequence
-                            : stage->buffer;
-        bytes += held * 2 * sizeof(struct lk_span) + 32ull * recipe->sequence;
+    uint64_t bytes = sizeof(struct lk_lane) + source_bound(plan);
+    for (uint32_t i = 0; i < plan->recipe->n_stages; i++) {
+        const struct seq_ops *ops = ops_of(&plan->recipe->stage[i]);
+        struct seq_params params = params_of(plan, 0, i);
+        bytes += ops->size + ops->bound(&params);
     }
-    bytes += (uint64_t)recipe->n_datasets * LK_SLICES_MAX * LK_SLICE_ROWS_MAX *
-             (sizeof(uint64_t) + sizeof(struct lk_row_measure));
     return bytes;
 }

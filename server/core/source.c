@@ -97,6 +97,13 @@ void source_free(struct source *s)
     free(s);
 }
 
+uint64_t source_bound(const struct lk_plan *plan)
+{
+    uint64_t row = sizeof(uint64_t) + sizeof(struct lk_row_measure);
+    uint64_t draw = sizeof(struct draw) + LK_SLICES_MAX * LK_SLICE_ROWS_MAX * row;
+    return sizeof(struct source) + plan->recipe->n_datasets * draw;
+}
+
 /* Planning ahead ---------------------------------------------------------------------------- */
 
 static uint64_t row_bytes(const struct plan_dataset *dataset, uint64_t row)

@@ -190,6 +190,13 @@ static void concat_check(const void *stage)
     }
 }
 
+/* A sequence of records of one token each, in an array that doubles. */
+static uint64_t concat_bound(const struct seq_params *params)
+{
+    uint64_t spans = 16 + 2 * (uint64_t)params->sequence;
+    return params->groups * (sizeof(struct open) + spans * sizeof(struct lk_span));
+}
+
 const struct seq_ops seq_concat = {
     .name = "concat",
     .size = sizeof(struct concat),
@@ -200,4 +207,5 @@ const struct seq_ops seq_concat = {
     .save = concat_save,
     .load = concat_load,
     .check = concat_check,
+    .bound = concat_bound,
 };

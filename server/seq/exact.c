@@ -396,6 +396,18 @@ static void exact_check(const void *stage)
         pool_check(e, &e->pool[g]);
 }
 
+/* A group that holds T records holds T tokens, so at most max(pool, T) of them wait; arrays double. */
+static uint64_t exact_bound(const struct seq_params *params)
+{
+    uint64_t lengths = (uint64_t)params->sequence + 1;
+    uint64_t group = sizeof(struct pool) + lengths_bound(params->sequence) +
+                     2 * lengths * sizeof(uint32_t);
+    uint64_t records = params->pool > params->sequence ? params->pool : params->sequence;
+    uint64_t nodes = 256 + 2 * params->groups * records;
+    uint64_t spans = 16 + 2 * (uint64_t)params->sequence;
+    return params->groups * group + nodes * sizeof(struct node) + spans * sizeof(struct lk_span);
+}
+
 const struct seq_ops seq_exact = {
     .name = "exact_fit",
     .size = sizeof(struct exact),
@@ -406,4 +418,5 @@ const struct seq_ops seq_exact = {
     .save = exact_save,
     .load = exact_load,
     .check = exact_check,
+    .bound = exact_bound,
 };

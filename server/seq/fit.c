@@ -341,6 +341,17 @@ static void fit_check(const void *stage)
     }
 }
 
+/* Every bin filled, at some time, with records of one token each, in arrays that double. */
+static uint64_t fit_bound(const struct seq_params *params)
+{
+    uint64_t lengths = (uint64_t)params->sequence + 1;
+    uint64_t spans = (8 + 2 * (uint64_t)params->sequence) * sizeof(struct lk_span);
+    uint64_t group = sizeof(struct group) + lengths_bound(params->sequence) +
+                     2 * lengths * sizeof(uint32_t) +
+                     params->pool * (sizeof(struct bin) + 4 * sizeof(uint32_t) + spans);
+    return params->groups * group + spans;
+}
+
 const struct seq_ops seq_fit = {
     .name = "fit",
     .size = sizeof(struct fit),
@@ -351,4 +362,5 @@ const struct seq_ops seq_fit = {
     .save = fit_save,
     .load = fit_load,
     .check = fit_check,
+    .bound = fit_bound,
 };

@@ -5,10 +5,15 @@
 
 #include <stdlib.h>
 
+static uint32_t words_of(uint32_t max)
+{
+    return max / 64 + 2; /* one spare word: unaligned reads may touch it */
+}
+
 void lengths_init(struct lengths *set, uint32_t max)
 {
     set->max = max;
-    set->words = max / 64 + 2; /* one spare word: unaligned reads may touch it */
+    set->words = words_of(max);
     set->present = lk_zalloc(set->words, sizeof *set->present);
     set->reversed = lk_zalloc(set->words, sizeof *set->reversed);
     set->count = lk_zalloc((size_t)max + 1, sizeof *set->count);
@@ -20,6 +25,11 @@ void lengths_done(struct lengths *set)
     free(set->reversed);
     free(set->count);
     *set = (struct lengths){0};
+}
+
+uint64_t lengths_bound(uint32_t max)
+{
+    return 2 * sizeof(uint64_t) * (uint64_t)words_of(max) + sizeof(uint32_t) * ((uint64_t)max + 1);
 }
 
 void lengths_add(struct lengths *set, uint32_t length)

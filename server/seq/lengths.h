@@ -18,6 +18,7 @@ struct lengths {
 
 void lengths_init(struct lengths *set, uint32_t max);
 void lengths_done(struct lengths *set); /* safe on a zeroed one */
+uint64_t lengths_bound(uint32_t max); /* bytes that lengths_init allocates */
 void lengths_add(struct lengths *set, uint32_t length);
 void lengths_remove(struct lengths *set, uint32_t length);
 

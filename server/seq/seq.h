@@ -66,6 +66,7 @@ struct seq_params {
     const uint32_t *group_of; /* [datasets] homogeneity group; borrowed */
     bool best;            /* fit: best_fit rather than first_fit */
     bool pad_tail;        /* pack: hand out the last, short sequences rather than drop them */
+    bool packed;          /* shuffle: of sequences, after pack, rather than of records */
     uint64_t key;         /* shuffle: of this lane and stage */
     uint32_t datasets;    /* for checks when loading */
 };
@@ -81,6 +82,7 @@ struct seq_ops {
     void (*save)(const void *stage, struct lk_buf *out);
     void (*load)(void *stage, struct lk_reader *in);            /* on an initialised one; sets in->bad */
     void (*check)(const void *stage);                           /* every invariant, by LK_CHECK */
+    uint64_t (*bound)(const struct seq_params *params);         /* bytes it allocates at most */
 };
 
 enum seq_kind { SEQ_SPLIT, SEQ_SHUFFLE, SEQ_CONCAT, SEQ_FIT, SEQ_EXACT, SEQ_KINDS };

@@ -26,10 +26,15 @@ struct shuffle {
     uint32_t n;          /* slots 0…n-1 are waiting; slot n is the item last given */
     uint32_t taken;      /* since the last emission: survives SEQ_WANT */
     uint32_t datasets;
-    uint32_t sequence;   /* bound on the spans of an item */
+    uint32_t spans;      /* of an item, at most */
     bool ended;
     struct slot *slot;   /* [capacity + 1] */
 };
+
+static uint32_t most_spans(const struct seq_params *params)
+{
+    return params->packed ? params->sequence : 1;
+}
 
 static void shuffle_init(void *stage, const struct seq_params *params)
 {
@@ -38,7 +43,7 @@ static void shuffle_init(void *stage, const struct seq_params *params)
     s->key = params->key;
     s->capacity = params->buffer;
     s->datasets = params->datasets;
-    s->sequence = params->sequence;
+    s->spans = most_spans(params);
     s->slot = lk_zalloc((size_t)s->capacity + 1, sizeof *s->slot);
 }
 
@@ -137,7 +142,7 @@ static void shuffle_load(void *stage, struct lk_reader *in)
     uint32_t n = (uint32_t)lk_read_bounded(in, s->capacity);
     for (uint32_t i = 0; i < n && !in->bad; i++) {
         struct slot *slot = &s->slot[i];
-        uint32_t spans = (uint32_t)lk_read_bounded(in, s->sequence);
+        uint32_t spans = (uint32_t)lk_read_bounded(in, s->spans);
         if (spans == 0 || (size_t)(in->end - in->at) < spans) {
             in->bad = 1;
             return;
@@ -165,6 +170,12 @@ static void shuffle_check(const void *stage)
     }
 }
 
+static uint64_t shuffle_bound(const struct seq_params *params)
+{
+    uint64_t item = sizeof(struct slot) + most_spans(params) * sizeof(struct lk_span);
+    return ((uint64_t)params->buffer + 1) * item;
+}
+
 const struct seq_ops seq_shuffle = {
     .name = "shuffle",
     .size = sizeof(struct shuffle),
@@ -175,4 +186,5 @@ const struct seq_ops seq_shuffle = {
     .save = shuffle_save,
     .load = shuffle_load,
     .check = shuffle_check,
+    .bound = shuffle_bound,
 };

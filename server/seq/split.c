@@ -72,6 +72,12 @@ static void split_check(const void *stage)
     LK_CHECK(s->rest.tokens == 0 || s->rest.first > 0 || s->rest.tokens > 0);
 }
 
+static uint64_t split_bound(const struct seq_params *params)
+{
+    (void)params;
+    return 0;
+}
+
 const struct seq_ops seq_split = {
     .name = "split",
     .size = sizeof(struct split),
@@ -82,4 +88,5 @@ const struct seq_ops seq_split = {
     .save = split_save,
     .load = split_load,
     .check = split_check,
+    .bound = split_bound,
 };

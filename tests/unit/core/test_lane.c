@@ -4,6 +4,7 @@
 #include "tests/lib/check_main.h"
 #include "tests/lib/synth.h"
 
+#include <malloc.h>
 #include <string.h>
 
 static struct synth s;
@@ -365,6 +366,42 @@ START_TEST(an_end_and_an_error_are_for_good)
 }
 END_TEST
 
+#ifndef __SANITIZE_ADDRESS__ /* whose allocator does not count */
+
+static uint64_t in_use(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+START_TEST(with_records_of_one_token_a_lane_stays_within_its_bound_and_near_it)
+{
+    struct lk_item item;
+    synth_init(&s, 256);
+    s.slice_rows = LK_SLICE_ROWS_MAX;
+    synth_stage(&s, LK_STAGE_SHUFFLE)->buffer = 100;
+    synth_pack(&s, (enum lk_pack)_i, 64);
+    synth_stage(&s, LK_STAGE_SHUFFLE)->buffer = 50;
+    for (int d = 0; d < 3; d++)
+        (void)synth_dataset(&s, 1, 100000);
+    ck_assert_int_eq(synth_plan(&s, &err), LK_OK);
+    uint64_t before = in_use(), bound = lane_bound(&s.plan);
+    struct lk_lane *lane = lane_new(&s.plan, 0);
+    for (uint32_t d = 0; d < 3; d++)
+        while (synth_feed(&s, lane_source(lane), d))
+            ;
+    for (int i = 0; i < 2000; i++)
+        ck_assert_int_eq(synth_next(&s, lane, &item), SEQ_OK);
+    uint64_t used = in_use() - before;
+    ck_assert_msg(used <= bound + bound / 16 && used >= bound / 8, "%llu bytes used, bound %llu",
+                  (unsigned long long)used, (unsigned long long)bound);
+    lane_free(lane);
+    synth_done(&s);
+}
+END_TEST
+
+#endif
+
 Suite *suite(void)
 {
     enum { PACKS = LK_PACK_EXACT_FIT + 1 };
@@ -382,6 +419,10 @@ Suite *suite(void)
     tcase_add_loop_test(t, damage_below_a_checksum_that_fits_crashes_nothing, 0, PACKS);
     tcase_add_test(t, the_state_of_another_lane_or_recipe_is_data_loss_that_names_the_lane);
     tcase_add_test(t, an_end_and_an_error_are_for_good);
+#ifndef __SANITIZE_ADDRESS__
+    tcase_add_loop_test(t, with_records_of_one_token_a_lane_stays_within_its_bound_and_near_it, 0,
+                        PACKS);
+#endif
     suite_add_tcase(suite_, t);
     return suite_;
 }

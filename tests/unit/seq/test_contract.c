@@ -61,7 +61,7 @@ START_TEST(the_table_is_complete_and_names_are_distinct)
     for (int i = 0; i < SEQ_KINDS; i++) {
         const struct seq_ops *ops = seq_table[i];
         ck_assert(ops != NULL && ops->name != NULL && ops->size > 0 && ops->init && ops->done &&
-                  ops->next && ops->waiting && ops->save && ops->load && ops->check);
+                  ops->next && ops->waiting && ops->save && ops->load && ops->check && ops->bound);
         for (int j = 0; j < i; j++)
             ck_assert_str_ne(ops->name, seq_table[j]->name);
         bool tried = false;
