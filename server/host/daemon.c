@@ -153,7 +153,7 @@ static void say_ready(const struct daemon *daemon)
     }
     if (daemon->http != NULL)
         log_event(&daemon->log, LOG_LEVEL_INFO, "daemon", "listening", "address",
-                  daemon->config.runtime.http, "protocol", "http", NULL);
+                  http_address(daemon->http), "protocol", "http", NULL);
     log_event(&daemon->log, LOG_LEVEL_INFO, "daemon", "ready", "version", LK_VERSION, NULL);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <arpa/inet.h>
 #include <nng/nng.h>
 #include <nng/supplemental/http/http.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@ struct http_request {
 
 struct http_server {
     nng_http_server *server;
+    char *address;
     int event;
     pthread_mutex_t mutex; /* guards what follows: nng's threads put, the owner takes */
     struct http_request *first, **last;
@@ -74,6 +76,23 @@ static void arrived(nng_aio *aio)
     }
 }
 
+/* @where with the port that the system chose, if it was left to the system. */
+static char *real_address(const struct http_server *server, const char *where)
+{
+    nng_sockaddr at;
+    const char *colon = strrchr(where, ':');
+    uint16_t port;
+    if (colon == NULL || nng_http_server_get_addr(server->server, &at) != 0)
+        return lk_strdup(where);
+    if (at.s_family == NNG_AF_INET)
+        port = at.s_in.sa_port;
+    else if (at.s_family == NNG_AF_INET6)
+        port = at.s_in6.sa_port;
+    else
+        return lk_strdup(where);
+    return lk_format("%.*s:%u", (int)(colon - where), where, ntohs(port));
+}
+
 static enum lk_code start(struct http_server *server, const char *where, struct lk_err *err)
 {
     nng_url *url = NULL;
@@ -115,8 +134,14 @@ enum lk_code http_open(const char *where, struct http_server **ret_server, struc
         http_close(server);
         return code;
     }
+    server->address = real_address(server, where);
     *ret_server = server;
     return LK_OK;
+}
+
+const char *http_address(const struct http_server *server)
+{
+    return server->address;
 }
 
 struct http_request *http_next(struct http_server *server)
@@ -149,6 +174,7 @@ void http_close(struct http_server *server)
         nng_http_server_release(server->server);
     (void)close(server->event);
     pthread_mutex_destroy(&server->mutex);
+    free(server->address);
     free(server);
 }
 

@@ -16,10 +16,11 @@
 struct http_server;
 struct http_request;
 
-/* @where: "host:port". An address in use is an error that names it. */
+/* @where: "host:port"; port 0 lets the system choose. An address in use is an error that names it. */
 enum lk_code http_open(const char *where, struct http_server **ret_server, struct lk_err *err);
 void http_close(struct http_server *server); /* NULL is fine */
 
+const char *http_address(const struct http_server *server); /* @where with the real port */
 int http_fd(const struct http_server *server); /* readable: http_next has something */
 /* The next request; NULL when there is none. */
 struct http_request *http_next(struct http_server *server);
