@@ -8,7 +8,7 @@
  */
 #include "host/pool_private.h"
 
-#include "host/pool_drop.h"
+#include "op/measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -271,8 +271,10 @@ static bool read_rows(struct pool *pool, const struct part *part,
     }
     for (uint32_t i = 0; i < part->n; i++) {
         const Lk__RowResult *row = result->rows[i];
-        bool kept = pool_drop_kept(row->drop);
-        if (!pool_drop_known(row->drop) || kept != (row->tokens > 0))
+        bool kept = row->drop == LK_DROP_NONE;
+        /* A worker cannot report its own end. */
+        bool known = row->drop < LK_DROP_KINDS && row->drop != LK_DROP_CRASH;
+        if (!known || kept != (row->tokens > 0))
             return lk_fail(err, LK_DATA_LOSS, "row %u: drop %u with %u tokens", i, row->drop,
                            row->tokens), false;
         tokens += row->tokens;
@@ -417,7 +419,7 @@ static void convict(struct pool *pool, struct part *part, const char *how)
                              (unsigned long long)place.row_in_shard,
                              (unsigned long long)place.offset, POOL_DEATHS_MAX, how);
     if (drop) {
-        struct pool_row row = {.drop = pool_drop_crash(), .detail = detail};
+        struct pool_row row = {.drop = LK_DROP_CRASH, .detail = detail};
         pool_log(pool, POOL_ERROR, "row_crashes", "%s", detail);
         pool->stats.rows++;
         part_finished(pool, part, &row);
