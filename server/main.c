@@ -1,7 +1,7 @@
 /*
  * lanekeeperd: arguments → configuration → wire up → run.
  *
- *   lanekeeperd [--run-dir DIR] [--snapshots write|read|off] CONFIG
+ *   lanekeeperd [--run-dir DIR] [--snapshots write|read|off] [--until-eof] CONFIG
  *
  * Exit status: 0 stopped as asked; 1 could not start or go on, with the reason on stderr; 2 usage.
  */
@@ -13,14 +13,15 @@
 
 static int usage(FILE *to)
 {
-    fputs("usage: lanekeeperd [--run-dir DIR] [--snapshots write|read|off] CONFIG\n"
+    fputs("usage: lanekeeperd [--run-dir DIR] [--snapshots write|read|off] [--until-eof] CONFIG\n"
           "Serves the streams of CONFIG until SIGTERM or SIGINT. `lanekeeper config check CONFIG`\n"
           "checks it without serving; `lanekeeper config reference` lists the keys.\n"
           "\n"
           "--run-dir DIR    sockets in DIR and nowhere else: a second daemon on the same CONFIG. DIR is\n"
           "                 made, and removed at the end if nothing is left in it\n"
           "--snapshots HOW  write them as CONFIG says (write), only use those that are there (read),\n"
-          "                 or neither (off)\n",
+          "                 or neither (off)\n"
+          "--until-eof      stop when standard input, a pipe, ends\n",
           to);
     return to == stdout ? 0 : 2;
 }
@@ -47,6 +48,8 @@ static bool parse(int argc, char **argv, struct daemon_options *options)
         else if (strcmp(argv[i], "--snapshots") == 0 && value != NULL &&
                  parse_snapshots(value, &options->snapshots))
             i++;
+        else if (strcmp(argv[i], "--until-eof") == 0)
+            options->until_eof = true;
         else if (argv[i][0] != '-' && options->config == NULL)
             options->config = argv[i];
         else

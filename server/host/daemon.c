@@ -108,6 +108,31 @@ static enum lk_code watch_signals(struct daemon *daemon, struct lk_err *err)
     return LK_OK;
 }
 
+static void lifeline_ready(void *owner)
+{
+    struct daemon *daemon = owner;
+    char ignored[256];
+    ssize_t n = read(STDIN_FILENO, ignored, sizeof ignored);
+    if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+        return;
+    loop_unwatch(daemon->loop, STDIN_FILENO);
+    log_event(&daemon->log, LOG_LEVEL_INFO, "daemon", "stopping", "because",
+              "standard input ended", NULL);
+    loop_stop(daemon->loop);
+}
+
+static enum lk_code watch_lifeline(struct daemon *daemon, struct lk_err *err)
+{
+    struct stat st;
+    if (!daemon->options->until_eof)
+        return LK_OK;
+    if (fstat(STDIN_FILENO, &st) != 0 || (!S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode)))
+        return lk_fail(err, LK_INVALID_ARGUMENT,
+                       "--until-eof: expected standard input to be a pipe or a socket");
+    loop_watch(daemon->loop, STDIN_FILENO, lifeline_ready, daemon);
+    return LK_OK;
+}
+
 /* From now on a second signal, or the drain timeout, ends the process at once. */
 static void arm_give_up(const struct daemon *daemon)
 {
@@ -223,7 +248,7 @@ static enum lk_code start(struct daemon *daemon, struct lk_err *err)
         loop_watch(daemon->loop, http_fd(daemon->http), http_ready, daemon);
     }
     loop_watch(daemon->loop, daemon->signals, signalled, daemon);
-    return LK_OK;
+    return watch_lifeline(daemon, err);
 }
 
 static void stop(struct daemon *daemon)

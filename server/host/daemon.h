@@ -7,6 +7,8 @@
 #ifndef LK_HOST_DAEMON_H
 #define LK_HOST_DAEMON_H
 
+#include <stdbool.h>
+
 /* What the command line may say over the configuration; for tools that start a daemon of their own
  * beside one that serves from the same file. */
 struct daemon_options {
@@ -20,6 +22,9 @@ struct daemon_options {
         DAEMON_SNAPSHOTS_READ,  /* those that are there are used, none is written */
         DAEMON_SNAPSHOTS_OFF
     } snapshots;
+    /* Standard input, a pipe or socket, is a lifeline: the daemon stops when it ends, so it goes with
+     * whoever holds the other end, whatever becomes of that one. */
+    bool until_eof;
 };
 
 /* Runs until a signal; the exit status. */
