@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -49,50 +48,74 @@ static enum lk_code make_dir(struct private_daemon *daemon, struct lk_err *err)
 }
 
 /* In the child, before exec: only what is safe there. */
-static _Noreturn void become(const struct private_daemon *daemon, pid_t parent, char *const argv[])
+static _Noreturn void become(const struct private_daemon *daemon, int input, char *const argv[])
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    /* When the command dies, however that may be, the daemon gets a SIGTERM and cleans up. A group of
-     * its own: Ctrl-C is for the command; a second SIGINT would cut the cleaning short. */
-    if (null < 0 || setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 ||
-        dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-        dup2(daemon->log, STDERR_FILENO) < 0)
+    /* A group of its own: Ctrl-C is for the command; a second SIGINT would cut its cleaning short. */
+    if (null < 0 || setpgid(0, 0) != 0 || dup2(input, STDIN_FILENO) < 0 ||
+        dup2(null, STDOUT_FILENO) < 0 || dup2(daemon->log, STDERR_FILENO) < 0)
         _exit(126);
-    if (getppid() != parent) {
-        (void)rmdir(daemon->dir);
-        _exit(126);
-    }
     (void)execv(argv[0], argv);
     (void)dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
     _exit(127);
 }
 
-enum lk_code private_start(struct private_daemon *daemon, const char *config, const char *snapshots,
-                           struct lk_err *err)
+/* When the command dies, however that may be, the kernel closes the lifeline, and the daemon cleans up
+ * and ends. (PR_SET_PDEATHSIG sends a signal for each thread of the parent: the second one would cut
+ * the cleaning short.) */
+static enum lk_code start(struct private_daemon *daemon, char *const argv[], struct lk_err *err)
 {
-    *daemon = (struct private_daemon){.log = -1};
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return lk_fail(err, LK_RESOURCE_EXHAUSTED, "pipe: %s", strerror(errno));
+    pid_t pid = fork();
+    int error = errno;
+    if (pid == 0)
+        become(daemon, ends[0], argv);
+    (void)close(ends[0]);
+    if (pid < 0) {
+        (void)close(ends[1]);
+        return lk_fail(err, LK_RESOURCE_EXHAUSTED, "fork: %s", strerror(error));
+    }
+    daemon->lifeline = ends[1];
+    daemon->pid = pid;
+    return LK_OK;
+}
+
+static enum lk_code make_and_start(struct private_daemon *daemon, const char *config,
+                                   const char *snapshots, struct lk_err *err)
+{
     LK_TRY(make_dir(daemon, err));
     daemon->log = memfd_create("lanekeeperd.log", MFD_CLOEXEC);
-    if (daemon->log < 0) {
-        private_stop(daemon);
+    if (daemon->log < 0)
         return lk_fail(err, LK_INTERNAL, "memfd_create: %s", strerror(errno));
-    }
     char *path = daemon_beside(), *file = lk_strdup(config), *how = lk_strdup(snapshots);
-    char run_dir[] = "--run-dir", with[] = "--snapshots";
-    char *const argv[] = {path, run_dir, daemon->dir, with, how, file, NULL};
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0)
-        become(daemon, parent, argv);
-    int error = errno;
+    char run_dir[] = "--run-dir", with[] = "--snapshots", until[] = "--until-eof";
+    char *const argv[] = {path, until, run_dir, daemon->dir, with, how, file, NULL};
+    enum lk_code code = start(daemon, argv, err);
     free(path);
     free(file);
     free(how);
-    if (pid < 0) {
+    return code;
+}
+
+enum lk_code private_start(struct private_daemon *daemon, const char *config, const char *snapshots,
+                           struct lk_err *err)
+{
+    sigset_t ends, before;
+    *daemon = (struct private_daemon){.log = -1, .lifeline = -1};
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGHUP);
+    /* No end between making the folder and having somebody who removes it. The daemon begins with them
+     * blocked and takes them when it is ready, so it always cleans up. */
+    (void)sigprocmask(SIG_BLOCK, &ends, &before);
+    enum lk_code code = make_and_start(daemon, config, snapshots, err);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    if (code != LK_OK)
         private_stop(daemon);
-        return lk_fail(err, LK_RESOURCE_EXHAUSTED, "fork: %s", strerror(error));
-    }
-    daemon->pid = pid;
-    return LK_OK;
+    return code;
 }
 
 /* The last line of the log; more than fits is cut at its front. Caller frees. */
@@ -166,7 +189,9 @@ void private_stop(struct private_daemon *daemon)
     }
     if (daemon->dir != NULL && daemon->log >= 0)
         (void)close(daemon->log);
+    if (daemon->dir != NULL && daemon->lifeline >= 0)
+        (void)close(daemon->lifeline);
     free(daemon->dir);
     free(daemon->address);
-    *daemon = (struct private_daemon){.log = -1};
+    *daemon = (struct private_daemon){.log = -1, .lifeline = -1};
 }

@@ -15,6 +15,7 @@
 struct private_daemon {
     pid_t pid;     /* 0: none */
     int log;       /* its standard error, in memory */
+    int lifeline;  /* of its standard input: it stops when this is closed, by us or with us */
     char *dir;     /* its sockets are here */
     char *address; /* to connect to */
 };
