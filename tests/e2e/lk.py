@@ -357,6 +357,7 @@ class Box:
                     "http": "127.0.0.1:0", "arena": "16MiB", "state": "64MiB", "cache": "16MiB",
                     "snapshots": {"dir": "snapshots", "every": 0}}
         settings.update(runtime)
+        settings = {key: value for key, value in settings.items() if value is not None}
         (self.path / name).mkdir(exist_ok=True)
         # JSON is YAML, but that sizes and durations stand there without quotes.
         text = json.dumps({"streams": streams or {"s": stream}, "runtime": settings}, indent=1)
