@@ -14,7 +14,10 @@ PREFIX  ?= /usr/local
 WERROR  ?= -Werror
 SAN     ?=
 
-all:
+JOBS    ?= 2
+ASAN    ?= $(BUILD)-asan
+
+all: ## the daemon, the worker, the command line tool and the client library (the default)
 .PHONY: all
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wwrite-strings -Wformat=2 -Wimplicit-fallthrough $(WERROR)
@@ -89,9 +92,9 @@ $(BUILD)/liblanekeeper.a: $(CLIENT_OBJ) $(CLIENT_PROTO)
 	@rm -f $@
 	@$(AR) rcs $@ $^
 
-$(BUILD)/liblanekeeper.so: $(CLIENT_OBJ) $(CLIENT_PROTO)
+$(BUILD)/liblanekeeper.so: $(CLIENT_OBJ) $(CLIENT_PROTO) client/c/lanekeeper.map
 	@echo "  LD  $@"
-	@$(CC) $(LDFLAGS) -shared -Wl,-soname,liblanekeeper.so.0 -Wl,--exclude-libs,ALL -o $@ $^ $(CLIENT_LIBS)
+	@$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL -Wl,--version-script=client/c/lanekeeper.map -o $@ $(filter %.o,$^) $(CLIENT_LIBS)
 
 # The command line tool: the client library, and server layers for what needs no daemon.
 CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard client/cli/*.c)))
@@ -131,28 +134,92 @@ deps_config := config core seq base
 deps_worker := worker format store op proto base
 deps_rpc    := rpc proto core seq base
 deps_host   := host rpc config proto core seq format store op base
+deps_client := rpc proto base
+libs_client := $(BUILD)/liblanekeeper.a
 UNIT_SRC := $(sort $(wildcard tests/unit/*/test_*.c))
 UNIT_BIN := $(UNIT_SRC:%.c=$(BUILD)/%)
 
+TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/*/*.c tests/unit/*/*.c))
+$(TEST_OBJ): | $(PROTO_C)
+
+# What several tests use: taken from an archive, so that each links what it needs.
+TEST_LIB := $(BUILD)/lib/tests.a
+$(TEST_LIB): $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/lib/check_main.c,$(wildcard tests/lib/*.c)) $(filter-out tests/bench/bench_%,$(wildcard tests/bench/*.c)))
+	@mkdir -p $(@D)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+
+LINK_TEST = $(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDLIBS)
+
 define unit
-$(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(BUILD)/tests/lib/check_main.o $(foreach d,$(deps_$(1)),$(BUILD)/lib/$(d).a)
+$(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(BUILD)/tests/lib/check_main.o $(libs_$(1)) $(TEST_LIB) $(foreach d,$(deps_$(1)),$(BUILD)/lib/$(d).a)
 	@echo "  LD  $$@"
-	@$(CC) $(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(LDLIBS) $$(CHECK_LIBS)
+	@$$(LINK_TEST) $$(CHECK_LIBS)
 endef
 CHECK_LIBS = $(shell pkg-config --libs check)
-$(foreach l,$(LAYERS),$(eval $(call unit,$(l))))
+$(foreach l,$(LAYERS) client,$(eval $(call unit,$(l))))
 
 # The pool's tests start real workers, and play false ones over the worker's own connection.
-$(BUILD)/tests/unit/host/test_pool $(BUILD)/tests/unit/host/test_pool_remote: $(BUILD)/tests/lib/corpus.o $(call lib_of,worker) \
+$(BUILD)/tests/unit/host/test_pool $(BUILD)/tests/unit/host/test_pool_remote: $(call lib_of,worker) \
 	| $(BUILD)/tests/lanekeeper-worker-faults $(BUILD)/lanekeeper-worker
 
-.PHONY: unit
-unit: $(UNIT_BIN)
+# Programs that scripts drive: every other C file with a main. lane_dump stands for the pure part.
+TEST_SRC := $(sort $(wildcard tests/oracle/*.c tests/e2e/*.c tests/demo/*.c tests/bench/bench_*.c))
+TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+$(BUILD)/tests/oracle/lane_dump: $(foreach l,core seq base,$(call lib_of,$(l)))
+$(filter-out %/lane_dump,$(TEST_BIN)): $(BUILD)/liblanekeeper.a $(DAEMON_LIBS) $(call lib_of,worker)
+$(TEST_BIN): $(BUILD)/%: $(BUILD)/%.o $(TEST_LIB)
+	@echo "  LD  $@"
+	@$(LINK_TEST)
+
+.PHONY: tests unit check demo deps
+tests: all $(UNIT_BIN) $(TEST_BIN) $(BUILD)/tests/lanekeeper-worker-faults ## all test programs, without running them
+
+unit: all $(UNIT_BIN) ## build and run the unit tests; the first that fails ends it
 	@for t in $(UNIT_BIN); do $$t || exit 1; done
 
-.PRECIOUS: $(BUILD)/%.o $(BUILD)/%.pb-c.c $(BUILD)/%.pb-c.h
-.PHONY: clean
-clean:
-	rm -rf $(BUILD)
+check: ## install what is missing, build, run every test, also under ASan and UBSan (logs: build/test-logs)
+	@deploy/deps.sh check
+	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers
+	@sh tests/fetch_oracles.sh $(BUILD)/venv || echo "check: no reference libraries: some tests will be skipped"
+	@tests/run.sh --build $(BUILD) --sanitized $(ASAN) --jobs $(JOBS) --make "$(MAKE)"
 
+demo: ## install what is missing, build, and see identical batches whatever happens to the machines
+	@deploy/deps.sh demo
+	@+$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/tests/demo/consume
+	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers gpt2-pair
+	@python3 tests/demo/corpus.py $(BUILD)/demo/data
+	@python3 tests/demo/demo.py $(BUILD)
+
+deps: ## install the packages that building and testing need
+	@deploy/deps.sh check
+
+# Installing --------------------------------------------------------------------------------------
+
+INSTALL_BIN := $(DESTDIR)$(PREFIX)/bin
+INSTALL_LIB := $(DESTDIR)$(PREFIX)/lib
+SONAME      := liblanekeeper.so.0
+
+.PHONY: install clean help
+install: all ## programs, library, header and pkg-config file into DESTDIR/PREFIX (/usr/local)
+	install -d $(INSTALL_BIN) $(INSTALL_LIB)/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install $(PROGRAMS) $(INSTALL_BIN)
+	install -m 644 client/c/lanekeeper.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(BUILD)/liblanekeeper.a $(INSTALL_LIB)
+	install $(BUILD)/liblanekeeper.so $(INSTALL_LIB)/liblanekeeper.so.$(VERSION)
+	ln -sf liblanekeeper.so.$(VERSION) $(INSTALL_LIB)/$(SONAME)
+	ln -sf $(SONAME) $(INSTALL_LIB)/liblanekeeper.so
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: lanekeeper' 'Description: client of lanekeeperd' \
+		'Version: $(VERSION)' 'Libs: -L$${prefix}/lib -llanekeeper' \
+		'Libs.private: $(CLIENT_LIBS) -pthread' 'Cflags: -I$${prefix}/include' \
+		>$(INSTALL_LIB)/pkgconfig/lanekeeper.pc
+
+clean: ## remove everything that was built or fetched
+	rm -rf $(BUILD) $(ASAN)
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@echo "Settings: BUILD=build CC=gcc|clang JOBS=2 WERROR= OPT=-O2 SAN=-fsanitize=… PREFIX=/usr/local DESTDIR="
+
+.PRECIOUS: $(BUILD)/%.o $(BUILD)/%.pb-c.c $(BUILD)/%.pb-c.h
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

