@@ -155,19 +155,6 @@ static enum lk_code open_server(struct pool *pool, const char *local, struct lk_
     return LK_OK;
 }
 
-/* An abstract Unix socket leaves nothing behind, whatever happens to us. */
-static enum lk_code listen_somewhere(struct pool *pool, struct lk_err *err)
-{
-    char name[POOL_TOKEN_HEX];
-    random_token(name);
-    char *local = lk_format("abstract://lanekeeper-%s", name);
-    enum lk_code code = open_server(pool, local, err);
-    free(local);
-    if (code == LK_INVALID_ARGUMENT)
-        code = open_server(pool, "tcp://127.0.0.1:0", err);
-    return code;
-}
-
 static void pump_due(void *owner)
 {
     workers_dispatch(owner);
@@ -195,7 +182,9 @@ static enum lk_code open_all(struct pool *pool, struct lk_err *err)
         return lk_fail(err, LK_FAILED_PRECONDITION, "%s cannot be executed", c->worker_path);
     if (c->listen != NULL)
         LK_TRY(read_token(pool, err));
-    LK_TRY(listen_somewhere(pool, err));
+    /* TCP on the loopback device: it leaves nothing behind, and a worker killed while it connects cannot
+     * take the listener with it, as one on a Unix socket can with nng 1.5.2. Tokens keep strangers out. */
+    LK_TRY(open_server(pool, "tcp://127.0.0.1:0", err));
     pool->hello = hello_of(c);
     loop_watch(pool->loop, rpc_server_fd(pool->server), workers_ready, pool);
     for (uint32_t i = 0; i < c->workers; i++)
