@@ -1,5 +1,7 @@
 #include "link.h"
 
+#include "proto/socket.h"
+
 #include <errno.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <pthread.h>
@@ -12,7 +14,6 @@
 #define RECONNECT_MIN_MS 20
 #define RECONNECT_MAX_MS 2000
 #define NEVER_MS (24 * 3600 * 1000)
-#define CLOSE_S 2
 #define REQUEST_BIT 0x80000000u /* marks the last number of an SP header */
 
 struct link {
@@ -135,38 +136,13 @@ void lkc_link_last(struct link *link)
     (void)nng_dialer_set_ms(link->dialer, NNG_OPT_RECONNMINT, NEVER_MS);
 }
 
-static void *socket_close(void *arg)
-{
-    const struct link *link = arg;
-    (void)nng_close(link->socket);
-    return NULL;
-}
-
-/* False: not closed in time (see GOODBYE in proto/envelope.h for how nng may hang). */
-static bool socket_close_bounded(struct link *link)
-{
-    pthread_t thread;
-    struct timespec until;
-
-    if (pthread_create(&thread, NULL, socket_close, link) != 0) {
-        (void)nng_close(link->socket);
-        return true;
-    }
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CLOSE_S;
-    if (pthread_timedjoin_np(thread, NULL, &until) == 0)
-        return true;
-    (void)pthread_detach(thread);
-    return false;
-}
-
 void lkc_link_close(struct link *link)
 {
     if (link == NULL)
         return;
     if (link->receiver != NULL)
         nng_aio_stop(link->receiver);
-    if (nng_socket_id(link->socket) > 0 && !socket_close_bounded(link))
+    if (nng_socket_id(link->socket) > 0 && !lk_socket_close(link->socket))
         return; /* nng's threads may still use it: leaked, rather than waited for */
     if (link->receiver != NULL)
         nng_aio_free(link->receiver);

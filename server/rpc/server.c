@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "proto/envelope.h"
+#include "proto/socket.h"
 #include "proto/lanekeeper.pb-c.h"
 #include "rpc/items.h"
 #include "rpc/listen.h"
@@ -29,7 +30,6 @@
 
 #define RECEIVERS 2
 #define REQUEST_ID_BYTES 4 /* of REQ/REP, before the body */
-#define CLOSE_S 2
 #define CARE_MS 1000
 #define SEND_QUEUE 256 /* messages between the owner and nng's threads */
 #define DEADLINE_DEFAULT_MS (10 * 60 * 1000)
@@ -520,35 +520,6 @@ static void receivers_stop(struct rpc_server *s)
         nng_aio_stop(s->ticker);
 }
 
-static void *socket_close(void *arg)
-{
-    const struct rpc_server *s = arg;
-    (void)nng_close(s->socket);
-    return NULL;
-}
-
-/*
- * Closes the socket; false if that is not done in time. nng 1.5.2 never finishes when it closes a
- * connection in the very moment between the head and the body of an incoming message; a daemon that
- * is to end must not hang on that.
- */
-static bool socket_close_bounded(struct rpc_server *s)
-{
-    pthread_t thread;
-    struct timespec until;
-
-    if (pthread_create(&thread, NULL, socket_close, s) != 0) {
-        (void)nng_close(s->socket);
-        return true;
-    }
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CLOSE_S;
-    if (pthread_timedjoin_np(thread, NULL, &until) == 0)
-        return true;
-    (void)pthread_detach(thread);
-    return false;
-}
-
 void rpc_server_close(struct rpc_server *server)
 {
     if (server == NULL)
@@ -556,7 +527,7 @@ void rpc_server_close(struct rpc_server *server)
     receivers_stop(server);
     list_drain(server, &server->queue, true);
     list_drain(server, &server->taken, true);
-    if (server->socket_open && !socket_close_bounded(server))
+    if (server->socket_open && !lk_socket_close(server->socket))
         return; /* nng's threads may still come back to it: left to the process's end */
     list_drain(server, &server->queue, false); /* no callback runs any more */
     for (uint32_t i = 0; i < RECEIVERS; i++) {

@@ -1,5 +1,7 @@
 #include "worker/link.h"
 
+#include "proto/socket.h"
+
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <pthread.h>
@@ -138,18 +140,20 @@ void link_close(struct link *link)
     if (link == NULL)
         return;
     for (unsigned i = 0; i < LINK_SLOTS; i++) {
+        if (link->slot[i].aio != NULL)
+            nng_aio_stop(link->slot[i].aio); /* its callback has run, or never will */
+        if (link->slot[i].has_ctx)
+            (void)nng_ctx_close(link->slot[i].ctx);
+    }
+    if (link->has_socket && !lk_socket_close(link->socket))
+        return; /* left to the end of the process */
+    for (unsigned i = 0; i < LINK_SLOTS; i++) {
         struct slot *slot = &link->slot[i];
-        if (slot->aio != NULL)
-            nng_aio_stop(slot->aio); /* its callback has run, or never will */
-        if (slot->has_ctx)
-            (void)nng_ctx_close(slot->ctx);
         if (slot->reply != NULL)
             nng_msg_free(slot->reply);
         if (slot->aio != NULL)
             nng_aio_free(slot->aio);
     }
-    if (link->has_socket)
-        (void)nng_close(link->socket);
     pthread_cond_destroy(&link->changed);
     pthread_mutex_destroy(&link->lock);
     free(link);
