@@ -388,7 +388,9 @@ def show_sequence(place):
     """One sequence as a person reads it, and the daemon's own digests against the trainers'."""
     config = place.config("show")
     with Daemon(place, config, "show"):
-        text = place.tool("peek", 60, "--row", 5, "--config", config)
+        step = json.loads(place.tool("peek", 60, "--rows", 32, "--json", "--config", config))
+        row = max(step["rows"], key=lambda row: (min(4, len(row["pieces"])), -row["row"]))["row"]
+        text = place.tool("peek", 60, "--row", row, "--config", config)
         digests = json.loads(place.tool("digest", f"0..{STEPS}", "--json", "--config", config))
         if len(place.processes("lanekeeper-worker")) != 2:
             raise Failure("the workers of a running daemon were not found: leftovers would not be either")
@@ -447,8 +449,8 @@ def main():
         leftover = list(place.temporary.iterdir())
         if leftover:
             table.fail("cleaning up", f"files are left over: {leftover}")
-        print(f"\n{'ALL EQUAL' if table.bad == 0 else f'{table.bad} FAILED'}; no process is left; "
-              f"{time.monotonic() - begin:.0f} s")
+        verdict = "ALL EQUAL; no process is left" if table.bad == 0 else f"{table.bad} FAILED"
+        print(f"\n{verdict}; {time.monotonic() - begin:.0f} s")
         sys.exit(0 if table.bad == 0 else 1)
     except Failure as e:
         sys.exit(f"demo: {e}")

@@ -1,0 +1,118 @@
+#!/bin/bash
+# run.sh [--build DIR] [--sanitized DIR] [--jobs N] [--only PATTERN] [--list]: builds and runs every test
+# that it finds, plainly and, those of C, again under ASan and UBSan. All are run, whatever fails.
+#
+# A test passes with exit status 0, is skipped with 77, and fails otherwise or after ten
+# minutes. Output goes to DIR/test-logs/NAME.log; that of failed tests is shown. The last line is
+# "N passed, N failed, N skipped", and the exit status 0 if none failed.
+#
+# Found: tests/unit/*/test_*.c, tests/e2e/*.sh and test_*.py (argument: the build folder), the scripts
+# of tests/tidy, tests/golden, tests/oracle and tests/*/test_*.{sh,py} as the table below says.
+set -u
+build=build asan=build-asan jobs=2 only=. only_list= limit=600 make=${MAKE:-make}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build) build=$2; shift ;;
+    --sanitized) asan=$2; shift ;;
+    --jobs) jobs=$2; shift ;;
+    --only) only=$2; shift ;;
+    --list) only_list=1 ;;
+    *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    esac
+    shift
+done
+cd "$(dirname "$0")/.." || exit 2
+logs=$build/test-logs
+python=python3
+[ ! -x "$build/venv/bin/python" ] || python=$PWD/$build/venv/bin/python
+export LK_TOKENIZERS=$build/tokenizers ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 CK_DEFAULT_TIMEOUT=60
+sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
+
+# One line a test: name, tab, command.
+tests() {
+    local t name dirs
+    for t in tests/unit/*/test_*.c; do
+        name=${t#tests/} name=${name%.c}
+        printf '%s\t%s\n' "$name" "$build/tests/$name"
+        printf '%s (sanitized)\t%s\n' "$name" "$asan/tests/$name"
+    done
+    for t in tests/tidy/*; do
+        case $t in
+        *.py) printf '%s\t%s\n' "${t#tests/}" "$python $t" "${t#tests/} --self-test" "$python $t --self-test" ;;
+        *.sh) printf '%s\t%s\n' "${t#tests/}" "$t $build" "${t#tests/} --self-test" "$t --self-test" ;;
+        esac
+    done
+    printf '%s\t%s\n' golden/order "$python tests/golden/order_golden.py --dump $build/tests/oracle/lane_dump"
+    printf '%s\t%s\n' oracle/order "$python tests/oracle/compare_order.py --dump $build/tests/oracle/lane_dump --jobs 1"
+    printf '%s\t%s\n' "oracle/order (sanitized)" \
+        "$python tests/oracle/compare_order.py --dump $asan/tests/oracle/lane_dump --jobs 1 --cases 60 --seed 1000"
+    printf '%s\t%s\n' oracle/json "$python tests/oracle/json_oracle.py $build/tests/oracle/fields_main"
+    printf '%s\t%s\n' "oracle/json (sanitized)" "$python tests/oracle/json_oracle.py $asan/tests/oracle/fields_main"
+    for t in "$build"/tokenizers/*/; do
+        [ -d "$t" ] || continue
+        name=$(basename "$t")
+        printf '%s\t%s\n' "oracle/tokenizer $name" \
+            "needs tokenizers && $python tests/oracle/tokenizer_oracle.py --quick --encode $build/tests/oracle/encode_main $t"
+    done
+    for t in tests/e2e/*.sh; do
+        case $t in
+        */index_cli.sh | */config_cli.sh) printf '%s\t%s\n' "${t#tests/}" "$t $PWD/$build/lanekeeper" ;;
+        *) printf '%s\t%s\n' "${t#tests/}" "$t $build" ;;
+        esac
+    done
+    for t in tests/*/test_*.py; do
+        [ ! -e "$t" ] || printf '%s\t%s\n' "${t#tests/}" "$python $t $build"
+    done
+}
+
+needs() { # a Python module
+    "$python" -c "import $1" 2>/dev/null || { echo "skipped: the Python package $1 is not installed"; exit 77; }
+}
+export -f needs
+export python
+
+run_one() { # name, command
+    local log=$logs/${1//[^a-zA-Z0-9_.-]/_} begin=$EPOCHREALTIME status word
+    timeout -k 10 "$limit" bash -c "$2" >"$log.log" 2>&1 </dev/null
+    status=$?
+    case $status in 0) word=passed ;; 77) word=skipped ;; 124 | 137) word=TIMEOUT ;; *) word=FAILED ;; esac
+    printf '%s\t%s\t%s\n' $word "$1" "$log.log" >"$log.status"
+    awk -v s=$word -v n="$1" -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%-7s %6.1f s  %s\n", s, b - a, n }'
+}
+
+build_all() { # every program, so that one that does not compile fails its own test alone
+    $make --no-print-directory -k -j"$jobs" BUILD="$build" tests || broken=1
+    $make --no-print-directory -k -j"$jobs" BUILD="$asan" SAN="$sanitize" tests || broken=1
+}
+
+show_failures() {
+    local word name log
+    while IFS=$'\t' read -r word name log; do
+        printf '\n==== %s: %s (%s)\n' "$word" "$name" "$log"
+        tail -n 60 "$log"
+    done < <(cat "$logs"/*.status | grep -E '^(FAILED|TIMEOUT)')
+}
+
+count() {
+    cat "$logs"/*.status 2>/dev/null | grep -cE "^($1)"
+}
+
+list=$(tests | grep -E -- "$only")
+if [ -n "$only_list" ]; then
+    printf '%s\n' "$list"
+    exit 0
+fi
+rm -rf "$logs"
+mkdir -p "$logs"
+broken=0
+build_all
+while IFS=$'\t' read -r name command; do
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    run_one "$name" "$command" &
+done <<<"$list"
+wait
+show_failures
+[ $broken -eq 0 ] || echo "run.sh: not everything could be built: see above"
+failed=$(($(count 'FAILED|TIMEOUT') + broken))
+printf '\n%s passed, %s failed, %s skipped\n' "$(count passed)" "$failed" "$(count skipped)"
+[ "$failed" -eq 0 ]
