@@ -41,6 +41,7 @@ static void send_inline(struct request *request, const struct served *served, ui
     const struct slots *slots = served->slots;
     const struct lk_batch_head *from = slots_head(slots, slot);
     const struct lk_batch_part *parts = slots_parts(slots, slot);
+    static const uint8_t gap[8] = {0};
     struct steps_cut cut = request->cut;
     struct lk_buf front = {0}, back = {0};
     uint64_t rows_end = sizeof *from + (uint64_t)cut.rows * sizeof(struct lk_batch_row);
@@ -62,16 +63,17 @@ static void send_inline(struct request *request, const struct served *served, ui
     }
     memset(lk_buf_room(&front, 64), 0, 64);
     front.len = head.tokens_at;
-    head.parts_at = head.tokens_at + token_bytes;
+    head.parts_at = (head.tokens_at + token_bytes + 7) / 8 * 8; /* an odd number of tokens: a gap */
     head.bytes = head.parts_at + back.len;
     memcpy(front.data, &head, sizeof head);
     struct rpc_slice slice[] = {
         {.data = front.data, .bytes = front.len},
         {.data = slots_tokens(slots, slot, cut.first), .bytes = token_bytes},
+        {.data = gap, .bytes = head.parts_at - head.tokens_at - token_bytes},
         {.data = back.data, .bytes = back.len},
     };
     reply->bytes = head.bytes;
-    rpc_reply(request->call, &reply->base, slice, 3);
+    rpc_reply(request->call, &reply->base, slice, 4);
     lk_buf_done(&front);
     lk_buf_done(&back);
 }
