@@ -57,6 +57,21 @@ def runtimes(box):
         lk.check(code == 0, f"with {name}: the daemon ends with 0", code)
 
 
+def odd_sizes(box):
+    """Rows of an odd number of tokens, whatever lies behind them in a message or in memory."""
+    box.dataset("d", lk.prose(2, 300, 40))
+    for sequence, batch in ((1, 1), (3, 5), (5, 3), (7, 9)):
+        stream = box.plain({"d": {"path": "d"}}, sequence=sequence, batch=batch)
+        daemon = box.serve(stream, f"odd{sequence}")
+        made = {}
+        for sharing in ("always", "never"):
+            for world in {1, (batch + 1) // 2, batch}:
+                made[sharing, world] = lk.run_world(box, daemon, world, 12, sharing=sharing)
+        first = made["always", 1]
+        lk.same([how for how, got in made.items() if got != first], [],
+                f"rows of {sequence} tokens, {batch} a step: the same in memory and inline, for each world")
+
+
 def order_of_asking(box):
     stream = box.mixed()
     daemon, expected = reference(box, stream, 60)
@@ -137,4 +152,4 @@ def replicas(box):
 
 
 if __name__ == "__main__":
-    lk.main([worlds, runtimes, order_of_asking, far_apart, lookahead, replicas])
+    lk.main([worlds, runtimes, odd_sizes, order_of_asking, far_apart, lookahead, replicas])
