@@ -101,12 +101,8 @@ static enum lk_code open_dataset(struct stream *stream, const struct lk_config *
         code = lk_dataset_list(dataset->path, &files, err);
     if (code == LK_OK) {
         stream->root[d] = lk_strdup(realpath(files.root, real) != NULL ? real : files.root);
-        code = lk_index_check_files(&stream->index[d], stream->root[d], lk_file_opener(), err);
+        code = lk_index_check_listing(&stream->index[d], &files, err);
     }
-    if (code == LK_OK && files.n != stream->index[d].shards)
-        code = lk_fail(err, LK_DATA_LOSS,
-                       "%s has %u shards, its index %u: make the index anew, which makes a new stream",
-                       dataset->path, files.n, stream->index[d].shards);
     lk_dataset_files_done(&files);
     if (code != LK_OK)
         return lk_fail_in(err, "stream %s, dataset %s", stream->recipe->name, dataset->name);
@@ -161,6 +157,10 @@ enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct
     if (code == LK_OK)
         code = find_token(&stream, "prepend", recipe->tokenizer.prepend, &stream.has_prepend,
                           &stream.prepend, err);
+    if (code == LK_OK && recipe->pad_id >= lk_tokenizer_vocab(stream.tokenizer))
+        code = lk_fail(err, LK_INVALID_ARGUMENT,
+                       "stream %s: pad_id: expected an id of the tokenizer, below %u, found %u",
+                       recipe->name, lk_tokenizer_vocab(stream.tokenizer), recipe->pad_id);
     if (code == LK_OK)
         code = plan_init(&stream.plan, recipe, stream.shape, err);
     if (code != LK_OK) {
