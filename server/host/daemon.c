@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -227,6 +228,29 @@ static enum lk_code apply_options(struct daemon *daemon, struct lk_err *err)
     return LK_OK;
 }
 
+/* Of this process: its own, and two a worker and a trainer. A handful of trainers must fit, or they
+ * would wait for a daemon that says that it is ready. */
+#define FILES_BASE 48u
+#define FILES_A_WORKER 2u
+
+/* As many open files as the system lets us have. */
+static enum lk_code raise_file_limit(const struct daemon *daemon, struct lk_err *err)
+{
+    rlim_t needed = FILES_BASE + FILES_A_WORKER * daemon->config.runtime.workers;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return LK_OK;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max < needed)
+        return lk_fail(err, LK_RESOURCE_EXHAUSTED,
+                       "%llu open files are allowed (ulimit -Hn), at least %llu are needed with %u "
+                       "workers, and 2 more for each trainer",
+                       (unsigned long long)limit.rlim_max, (unsigned long long)needed,
+                       daemon->config.runtime.workers);
+    return LK_OK;
+}
+
 static enum lk_code start(struct daemon *daemon, struct lk_err *err)
 {
     LK_TRY(lk_config_load(daemon->options->config, &daemon->config, err));
@@ -234,6 +258,7 @@ static enum lk_code start(struct daemon *daemon, struct lk_err *err)
     daemon->log.level = (enum log_level)daemon->config.runtime.log_level;
     if (daemon->config.notes[0] != '\0')
         log_event(&daemon->log, LOG_LEVEL_WARN, "config", "note", "text", daemon->config.notes, NULL);
+    LK_TRY(raise_file_limit(daemon, err));
     LK_TRY(make_run_dir(daemon, err));
     LK_TRY(watch_signals(daemon, err));
     daemon->worker = worker_beside();
