@@ -114,5 +114,6 @@ wait
 show_failures
 [ $broken -eq 0 ] || echo "run.sh: not everything could be built: see above"
 failed=$(($(count 'FAILED|TIMEOUT') + broken))
-printf '\n%s passed, %s failed, %s skipped\n' "$(count passed)" "$failed" "$(count skipped)"
+echo
+echo "$(count passed) passed, $failed failed, $(count skipped) skipped" | tee "$logs/summary"
 [ "$failed" -eq 0 ]
