@@ -144,6 +144,12 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static void pause_ms(long ms)
+{
+    struct timespec t = {.tv_nsec = ms * 1000000};
+    (void)nanosleep(&t, NULL);
+}
+
 /* Until the daemon answers Hello: a private one may open large indexes first, and its end is noticed
  * meanwhile. */
 static int reach(struct cli *cli, const struct lanekeeper_options *ask)
@@ -157,7 +163,11 @@ static int reach(struct cli *cli, const struct lanekeeper_options *ask)
     for (;;) {
         if (own && !private_alive(&cli->daemon, &why))
             return cli_fail_err(cli, &why);
-        options.timeout_ms = own ? 200 : REACH_MS;
+        if (own && !private_listens(&cli->daemon) && now_ms() < until) {
+            pause_ms(2);
+            continue;
+        }
+        options.timeout_ms = own ? 500 : REACH_MS;
         enum lanekeeper_code code = lanekeeper_connect(&options, &probe, &error);
         if (code == LANEKEEPER_OK) {
             lanekeeper_close(probe);

@@ -149,6 +149,11 @@ bool private_alive(struct private_daemon *daemon, struct lk_err *err)
     return false;
 }
 
+bool private_listens(const struct private_daemon *daemon)
+{
+    return daemon->address != NULL && access(daemon->address + strlen("ipc://"), F_OK) == 0;
+}
+
 static void pause_ms(long ms)
 {
     struct timespec t = {.tv_nsec = ms * 1000000};

@@ -30,6 +30,9 @@ enum lk_code private_start(struct private_daemon *daemon, const char *config, co
 /* False when it has ended: FAILED_PRECONDITION with what its log says last. */
 bool private_alive(struct private_daemon *daemon, struct lk_err *err);
 
+/* Has it made its socket? Before, connecting would only make one wait for the next try. */
+bool private_listens(const struct private_daemon *daemon);
+
 /* Ends it, within seconds, and removes what it used. Safe on a zeroed one, and twice. */
 void private_stop(struct private_daemon *daemon);
 

@@ -219,6 +219,9 @@ ok "peek shows where each piece is from" says 0 '^--- [a-z]*, shard [0-9].jsonl,
 ok "peek shows the text" says 0 '\(docs\|man\) [0-9] [0-9]* [a-z]' peek 3 $offline --rows 8
 ok "trace of one sequence is that sequence's" then_holds '! grep -v "^sequence 2 " out' run 0 trace 3 $offline --row 2
 
+ok "verify works steps out twice, apart from each other" says 0 '^6 checked, 0 bad' verify $offline --steps 1..7
+ok "verify --steps needs a configuration" says 2 'needs --config' verify --steps 0..1 --connect ipc:///x
+
 read -r dataset shard row < <(python3 -c 'import json
 p = json.load(open("trace.json"))["pieces"][3]
 print(p["dataset"], p["shard"], p["row_in_shard"])')
