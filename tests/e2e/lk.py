@@ -392,9 +392,9 @@ class Box:
     def world(self, where, world, **options):
         return [self.trainer(where, rank=r, world=world, **options) for r in range(world)]
 
-    def refused(self, config, fact, *patterns, seconds=10, index=False):
+    def refused(self, config, fact, *patterns, seconds=10, index=False, **how):
         """The daemon does not start: exit status 1, one line that has each of the patterns."""
-        daemon = self.daemon(config, index, ready=False)
+        daemon = self.daemon(config, index, ready=False, **how)
         try:
             status = daemon.wait(seconds)
         except Failure as e:

@@ -1,0 +1,264 @@
+"""Data that changes, moves, is malformed or kills its worker: named, counted, never served wrongly."""
+
+import os
+import re
+import shutil
+import time
+
+import lk
+
+
+def flip_byte(path, find, by):
+    """One byte of the file, of the same length."""
+    data = path.read_bytes()
+    assert data.count(find) == 1 and len(find) == len(by)
+    stamp = path.stat()
+    with open(path, "r+b") as f:    # in place: the same inode, and the same times
+        f.seek(data.index(find))
+        f.write(by)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+
+
+def changed_while_running(box):
+    """One byte of a row that was not read yet, size and time as before."""
+    texts = [f"row {i:04d} " + "x" * 200 for i in range(2000)]
+    box.dataset("d", texts, 4)
+    stream = box.plain({"d": {"path": "d", "epochs": 1}}, sequence=209, order={"block_rows": 64, "blocks": "sequential", "shuffle_rows": False})
+    daemon = box.serve(stream, workers=2, prefetch_steps=2)
+    trainer = box.trainer(daemon)
+    trainer.get("show tokens")
+    trainer.get("next 20")
+    flip_byte(box.path / "d/part-00002.jsonl", b"row 1234 ", b"row 1235 ")
+    batches, failure = lk.to_the_end(trainer)
+    served = [bytes(b["tokens"][0]).decode() for b in batches]
+    lk.check(failure.startswith("DATA_LOSS") and "part-00002.jsonl" in failure and re.search(r"\brow|\bblock", failure),
+             "a byte changed under a running stream is DATA_LOSS that names the shard", failure)
+    numbers = [int(n) for n in re.findall(r"\b(?:row|rows|block) (\d+)", failure)]
+    lk.check(any(abs(n - 234) <= 64 or n in (234 // 64, 1234 // 64) for n in numbers), "and the row, or its block", failure)
+    lk.check(served == texts[20:20 + len(served)], "nothing wrong was served before", len(served))
+    lk.check(len(served) > 900, "what lies before the changed row was served", len(served))
+
+
+def refused_at_start(box):
+    """RC-015 a: shards that changed since indexing are refused by name, before anything is served."""
+    texts = lk.prose(1, 400)
+    stream = box.plain({"d": {"path": "d"}}, sequence=64)
+
+    def attempt(name, change, *patterns):
+        folder = box.path / "d"
+        shutil.rmtree(folder, ignore_errors=True)
+        box.dataset("d", texts, 4)
+        config = box.config(stream, name)
+        box.index(config)
+        change(folder)
+        box.refused(config, f"a shard {name} after indexing is refused, naming it", *patterns)
+
+    attempt("truncated", lambda d: os.truncate(d / "part-00001.jsonl", 100), "part-00001.jsonl")
+    attempt("longer", lambda d: (d / "part-00002.jsonl").open("a").write('{"text":"more"}\n'), "part-00002.jsonl")
+    attempt("emptied", lambda d: os.truncate(d / "part-00003.jsonl", 0), "part-00003.jsonl")
+    attempt("removed", lambda d: (d / "part-00000.jsonl").unlink(), "part-00000.jsonl|3 shards")
+    attempt("renamed", lambda d: (d / "part-00000.jsonl").rename(d / "part-00009.jsonl"), "part-00000.jsonl|part-00009.jsonl")
+    attempt("added", lambda d: (d / "part-00009.jsonl").write_text('{"text":"a"}\n'), "part-00009.jsonl|5 shards")
+
+
+def same_size_at_start(box):
+    """RC-015 a: one byte changed, the size not: whoever meets the row is told, before it is served."""
+    texts = [f"row {i:03d} " + "y" * 50 for i in range(300)]
+    box.dataset("d", texts, 3)
+    stream = box.plain({"d": {"path": "d", "epochs": 1}}, sequence=58)
+    config = box.config(stream)
+    box.index(config)
+    flip_byte(box.path / "d/part-00001.jsonl", b"row 150 ", b"row 151 ")
+    daemon = box.daemon(config, index=False, ready=False)
+    lk.wait_until(lambda: "ready" in daemon.log() or daemon.process.poll() is not None, 20, "a start")
+    if daemon.process.poll() is None:
+        trainer = box.trainer(daemon)
+        trainer.get("show tokens")
+        batches, failure = lk.to_the_end(trainer)
+        lk.check([bytes(b["tokens"][0]).decode() for b in batches] == texts[:len(batches)] and len(batches) <= 150,
+                 "no changed row is served", len(batches))
+    else:
+        failure = daemon.log()
+    lk.check("part-00001.jsonl" in failure and "DATA_LOSS" in failure, "one changed byte is DATA_LOSS naming the shard", failure[-300:])
+    done = box.tool("verify", "--config", config)
+    lk.check(done.returncode == 1 and "part-00001.jsonl" in done.stdout + done.stderr, "lanekeeper verify finds it, too",
+             (done.returncode, done.stdout[-300:], done.stderr[-300:]))
+
+
+def moved(box):
+    """RC-015 b, c: the same files elsewhere are the same stream; one source more is another."""
+    stream = box.mixed(200)
+    daemon = box.serve(stream, "here")
+    expected = lk.run_world(box, daemon, 1, 15, show="none")
+    trainer = box.trainer(daemon)
+    digest = trainer.get("info")[0]
+    state = trainer.get("state 7")[0]["state"]
+    daemon.stop()
+    for name in ("docs", "man", "code"):
+        shutil.copytree(box.path / name, box.path / "elsewhere" / name)
+        shutil.rmtree(box.path / name)
+    elsewhere = {n: {**d, "path": f"elsewhere/{n}/*.jsonl"} for n, d in stream["datasets"].items()}
+    shutil.rmtree(box.path / "index")
+    there = box.serve({**stream, "datasets": elsewhere}, "there")
+    lk.same(lk.run_world(box, there, 1, 15, show="none"), expected, "the same files in another folder: the same digests")
+    resumed = box.trainer(there, state=state)
+    lk.check(resumed.get("info")[0]["stream"] == digest["stream"] and resumed.get("next")[0]["step"] == 7,
+             "and a state is accepted there")
+    box.dataset("more", ["one more source"] * 50)
+    more = box.serve({**stream, "datasets": {**elsewhere, "more": {"path": "more"}}}, "more")
+    failure = box.trainer(more, state=state).connect()
+    lk.check(failure.startswith("FAILED_PRECONDITION"), "a state is refused where there is one source more", failure)
+
+
+def listing_order(box):
+    """RC-019: neither the order of a listing nor the locale decides anything."""
+    names = ["shard-2", "shard-10", "shard-1", "Shard-3", "shård-4", "shard-1.x"]
+    got = []
+    for run, order in enumerate((names, names[::-1])):
+        for name in order:
+            box.write(f"d{run}/{name}.jsonl", lk.rows([name]))
+        stream = box.plain({"d": {"path": f"d{run}", "epochs": 1}}, sequence=4,
+                           tokenizer={"bytes": True, "append": "eos"}, tail="pad")
+        for locale in ("C", "en_US.UTF-8", "C.UTF-8"):
+            daemon = box.serve(stream, f"c{run}{locale[:2]}{len(locale)}", how={"environment": {"LC_ALL": locale}})
+            trainer = box.trainer(daemon)
+            trainer.get("show tokens")
+            tokens = [t for b in lk.to_the_end(trainer)[0] for t in b["tokens"][0]]
+            got.append(bytes(t if t < 256 else 10 for t in tokens).decode().rstrip("\0").splitlines())
+            got.append(trainer.get("info")[0]["stream"])
+            daemon.stop()
+    by_bytes = [n.removesuffix(".jsonl") for n in sorted((f"{n}.jsonl" for n in names), key=lambda n: n.encode())]
+    lk.same(got[0], by_bytes, "shards come in byte-wise order of their names")
+    lk.check(all(g == got[0] for g in got[::2]) and len(set(got[1::2])) == 1,
+             "whatever order they were made in, and whatever the locale", got)
+
+
+def malformed(box):
+    """Rows that are no JSON, or lack their text: the rule decides, and names them."""
+    lines = lk.rows([f"good {i:02d}" for i in range(30)]).splitlines()
+    bad = {4: '{"text": "cut', 11: '{"text": 5}', 12: '{"other": "x"}', 20: '{"text":"\\ud83d"}', 25: '{"text":"a"}{"text":"b"}'}
+    for i, text in bad.items():
+        lines[i] = text
+    box.write("d/a.jsonl", "\n".join(lines) + "\n")
+    lines_at = [0]
+    for line in lines:
+        lines_at.append(lines_at[-1] + len(line) + 1)
+    stream = box.plain({"d": {"path": "d", "epochs": 1}}, sequence=7)
+    daemon = box.serve(stream, "strict")
+    trainer = box.trainer(daemon, timeout=20000)
+    trainer.get("show tokens")
+    batches, failure = lk.to_the_end(trainer)
+    lk.check(failure.startswith(("DATA_LOSS", "INVALID_ARGUMENT", "FAILED_PRECONDITION")) and
+             all(re.search(p, failure) for p in (r"a\.jsonl", r"\brow 4\b", r"\bbyte")),
+             "on_bad_row error: the stream stops, naming shard, row and byte", failure)
+    for _ in range(8):    # what was fetched ahead may still come
+        batches += trainer.do("next")[0]
+    lk.same([bytes(b["tokens"][0]).decode() for b in batches], [f"good {i:02d}" for i in range(4)],
+            "the rows before it are served, and nothing after it")
+    lk.check(re.search(r"error stream: failed .*a\.jsonl: row 4 at byte", daemon.log()) is not None, "and the log says so", daemon.log()[-300:])
+    lk.check(daemon.status()["healthy"], "a stream that has failed and says so is no stalled daemon", daemon.fetch("/healthz"))
+    loose = box.serve({**stream, "on_bad_row": "drop"}, "loose", index=False)
+    trainer = box.trainer(loose)
+    trainer.get("show tokens")
+    rest, end = lk.to_the_end(trainer)
+    lk.same([bytes(b["tokens"][0]).decode() for b in rest], [f"good {i:02d}" for i in range(30) if i not in bad],
+            "on_bad_row drop: the good rows are served")
+    log = loose.log()
+    for i in bad:
+        lk.check(len(re.findall(rf"row_dropped.*a\.jsonl row {i}\b", log)) == 1, f"row {i} is listed once", log[-300:])
+    totals = loose.status()["streams"][0]["cursors"][0]
+    lk.check(totals["rows"] == 30 and totals["records"] == 25 and sum(totals["dropped"].values()) == 5,
+             "and counted: 30 read, 25 kept, 5 dropped", totals["dropped"])
+
+
+def faulty_folder(box):
+    """A daemon that takes the worker with the faults that a test can switch on."""
+    folder = box.path / "bin"
+    folder.mkdir()
+    shutil.copy2(box.daemon_path, folder / "lanekeeperd")
+    (folder / "lanekeeper-worker").symlink_to(box.build / "tests" / "lanekeeper-worker-faults")
+    return folder / "lanekeeperd"
+
+
+def crashing_row(box):
+    """A row that kills whatever worker reads it is found by bisection."""
+    texts = [f"row {i:04d}" for i in range(1000)]
+    texts[613] = "row POISON"
+    box.dataset("d", texts, 2)
+    stream = box.plain({"d": {"path": "d", "epochs": 1}}, sequence=8, batch=4, order={"block_rows": 64})
+    binary = faulty_folder(box)
+    how = {"binary": binary, "environment": {"LK_FAULT_CRASH_TEXT": "POISON"}}
+    daemon = box.serve(stream, "strict", how=how, workers=2)
+    begin = time.monotonic()
+    failure = lk.to_the_end(box.trainer(daemon, timeout=60000))[1]
+    lk.check(re.search(r"part-00001\.jsonl", failure) is not None and re.search(r"\brow 113\b", failure) is not None,
+             "on_crash error: the stream stops, naming the row", failure)
+    lk.check(time.monotonic() - begin < 20, "in bounded time", f"{time.monotonic() - begin:.1f} s")
+    daemon.stop()
+    loose = box.serve({**stream, "on_crash": "drop", "tail": "pad"}, "loose", index=False, how=how, workers=2)
+    trainer = box.trainer(loose, timeout=60000)
+    trainer.get("show parts")
+    batches, end = lk.to_the_end(trainer)
+    seen = sorted(p[1] for b in batches for row in b["parts"] for p in row if p[3] == 0)
+    lk.same(seen, [i for i in range(1000) if i != 613], "on_crash drop: every other row is served")
+    lk.check(re.search(r"row_dropped.*part-00001\.jsonl row 113\b", loose.log()) is not None, "the dropped row is listed", loose.log()[-400:])
+    status = loose.status()
+    lk.check(status["workers"]["deaths"] >= 3 and sum(status["streams"][0]["cursors"][0]["dropped"].values()) == 1,
+             "deaths and drop are counted", status["workers"])
+    lk.check(len(loose.workers()) == 2, "the workers were replaced", loose.workers())
+
+
+def slow_row(box):
+    """A worker that is merely slow changes nothing."""
+    stream = box.mixed(100)
+    text = (box.path / "docs" / "part-00000.jsonl").read_text().splitlines()[5][10:40]
+    reference = box.serve(stream, "reference")
+    expected = lk.run_world(box, reference, 1, 20, show="none")
+    reference.stop()
+    how = {"binary": faulty_folder(box), "environment": {"LK_FAULT_SLOW_TEXT": text, "LK_FAULT_SLOW_ONCE": str(box.path / "once")}}
+    daemon = box.serve(stream, "slow", index=False, how=how, workers=2)
+    got = lk.run_world(box, daemon, 2, 20, show="none")
+    lk.same(got, expected, "a slow worker costs time and nothing else")
+
+
+def files_limit(box):
+    """RC-095: 5,000 shards where 256 files may be open."""
+    n = 5000 if not os.environ.get("LK_SHORT") else 500
+    (box.path / "d").mkdir()
+    for i in range(n):
+        (box.path / "d" / f"s{i:05d}.jsonl").write_text("".join(f'{{"text":"{10 * i + k:05d}"}}\n' for k in range(10)))
+    stream = box.plain({"d": {"path": "d", "epochs": 1}}, sequence=5, batch=100, order={"block_rows": 1})
+    config = box.config(stream, workers=2)
+    box.index(config)
+    daemon = box.daemon(config, index=False, prefix=["prlimit", "--nofile=256:256"])
+    trainer = box.trainer(daemon)
+    trainer.get("show tokens")
+    most, numbers = 0, []
+    for _ in range(10):
+        batches, failure = trainer.do(f"next {n // 100}")
+        numbers += [int(bytes(t)) for b in batches for t in b["tokens"]]
+        for pid in [daemon.pid, *daemon.workers()]:
+            most = max(most, len(os.listdir(f"/proc/{pid}/fd")))
+        if failure:
+            break
+    lk.check(sorted(numbers) == list(range(10 * n)) and numbers != sorted(numbers),
+             f"{n} shards, every row at random, 256 files: a whole epoch", (len(numbers), failure))
+    lk.check(most < 128, "open files stay far below", most)
+    for i in range(200):
+        if i % 20 == 0:
+            crowd = [box.trainer(daemon, step=i, rank=r, world=20, sharing="always" if r % 2 else "never") for r in range(20)]
+            bad = [f for f in (t.connect() or t.do("next")[1] for t in crowd) if f]
+            for t in crowd:
+                t.kill() if i % 40 else t.close()
+            if bad:
+                break
+    lk.check(not bad, "200 clients come and go, half of them killed", bad[:1])
+    lk.wait_until(lambda: len(os.listdir(f"/proc/{daemon.pid}/fd")) < 128, 10, "descriptors of gone clients closed")
+    lk.ok("and leave no descriptor behind")
+    box.refused(box.config(stream, "low", workers=2), "20 files are too few: refused at start with the number needed",
+                r"\b20\b", "at least 52", prefix=["prlimit", "--nofile=20:20"])
+
+
+if __name__ == "__main__":
+    lk.main([changed_while_running, refused_at_start, same_size_at_start, moved, listing_order, malformed,
+             crashing_row, slow_row, files_limit])
