@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
-__extension__ typedef __int128 i128;
+__extension__ typedef unsigned __int128 u128;
+
+#define NONE UINT32_MAX
 
 struct slice {
     uint64_t id;
@@ -30,6 +32,8 @@ struct draw {
     uint64_t planned_bytes;
     uint64_t dry;            /* rows drawn since the last record */
     uint64_t charged;        /* c_i: since the ledger began */
+    uint64_t cost;           /* of the record at the front; with at_end, no state: found anew each time */
+    bool at_end;             /* no record is left */
     struct lk_dataset_counts counts;
 };
 
@@ -37,9 +41,8 @@ struct source {
     const struct lk_plan *plan;
     uint32_t lane;
     uint32_t datasets;
-    bool picked;             /* @pick has been chosen and must yield the next record */
     bool ended;
-    uint32_t pick;
+    uint32_t wanted;         /* dataset whose measurement is missing; no state */
     struct draw *draw;       /* [datasets] */
     struct lk_span record;   /* the item last given */
     struct lk_dropped *dropped;
@@ -218,19 +221,25 @@ static uint64_t cost_of(enum lk_mixture_unit mixture, const struct lk_row_measur
     case LK_MEASURE_TOKENS:
         return row->tokens;
     case LK_MEASURE_BYTES:
-        return row->text_bytes;
+        return row->text_bytes > 0 ? row->text_bytes : 1;
     case LK_MEASURE_SAMPLES:
         break;
     }
     return 1;
 }
 
-/* Takes one row off the front slice, and the slice off the ring when that was its last. */
-static const struct lk_row_measure *draw_row(struct draw *draw, const struct plan_dataset *dataset,
-                                             uint64_t *ret_row, uint32_t *ret_epoch)
+/* The row at the front, measured, which draw_row takes off the slice, and the slice off the ring when
+ * that was its last. */
+static const struct lk_row_measure *front_row(const struct draw *draw)
+{
+    const struct slice *slice = &draw->slice[draw->head];
+    return &slice->measure[slice->used];
+}
+
+static void draw_row(struct draw *draw, const struct plan_dataset *dataset, uint64_t *ret_row,
+                     uint32_t *ret_epoch)
 {
     struct slice *slice = &draw->slice[draw->head];
-    const struct lk_row_measure *measure = &slice->measure[slice->used];
     *ret_row = slice->row[slice->used++];
     *ret_epoch = slice->epoch;
     draw->planned_bytes -= row_bytes(dataset, *ret_row);
@@ -239,7 +248,6 @@ static const struct lk_row_measure *draw_row(struct draw *draw, const struct pla
         draw->n--;
     }
     draw->counts.rows++;
-    return measure; /* stays valid: the slot is only written by the next source_plan */
 }
 
 static enum seq_pull dry_error(const struct source *s, uint32_t d, struct lk_err *err)
@@ -252,8 +260,8 @@ static enum seq_pull dry_error(const struct source *s, uint32_t d, struct lk_err
     return SEQ_ERROR;
 }
 
-/* The next surviving record of dataset @d. */
-static enum seq_pull draw_record(struct source *s, uint32_t d, struct lk_err *err)
+/* Brings the next record of dataset @d to the front, dropping the rows before it that have none. */
+static enum seq_pull bring_record(struct source *s, uint32_t d, struct lk_err *err)
 {
     struct draw *draw = &s->draw[d];
     for (;;) {
@@ -261,52 +269,79 @@ static enum seq_pull draw_record(struct source *s, uint32_t d, struct lk_err *er
             return draw->planned_out ? SEQ_END : SEQ_WANT;
         if (!draw->slice[draw->head].measured)
             return SEQ_WANT;
+        uint8_t drop = front_row(draw)->drop;
+        if (drop == 0)
+            return SEQ_OK;
+        LK_CHECK(drop < LK_DROP_REASONS);
         uint64_t row;
         uint32_t epoch;
-        const struct lk_row_measure *measure =
-            draw_row(draw, &s->plan->dataset[d], &row, &epoch);
-        if (measure->drop == 0) {
-            LK_CHECK(measure->tokens > 0 && measure->tokens <= LK_RECORD_TOKENS_MAX);
-            draw->dry = 0;
-            draw->charged += cost_of(s->plan->recipe->mixture, measure);
-            draw->counts.records++;
-            draw->counts.tokens += measure->tokens;
-            s->record = (struct lk_span){
-                .row = row, .dataset = d, .epoch = epoch, .tokens = measure->tokens};
-            return SEQ_OK;
-        }
-        LK_CHECK(measure->drop < LK_DROP_REASONS);
-        draw->counts.dropped[measure->drop]++;
-        note_dropped(s, d, row, measure->drop);
+        draw_row(draw, &s->plan->dataset[d], &row, &epoch);
+        draw->counts.dropped[drop]++;
+        note_dropped(s, d, row, drop);
         if (++draw->dry >= s->plan->dataset[d].rows && endless(s, d))
             return dry_error(s, d, err);
     }
 }
 
-/* The dataset that is owed most, or none when all have been released. */
-static bool pick_dataset(struct source *s)
+/* Brings the next record of every dataset that takes part to the front. */
+static enum seq_pull bring_all(struct source *s, struct lk_err *err)
+{
+    for (uint32_t d = 0; d < s->datasets; d++) {
+        struct draw *draw = &s->draw[d];
+        if (!draw->takes_part)
+            continue;
+        enum seq_pull got = bring_record(s, d, err);
+        if (got == SEQ_WANT)
+            s->wanted = d;
+        if (got == SEQ_WANT || got == SEQ_ERROR)
+            return got;
+        draw->at_end = got == SEQ_END;
+        draw->cost = draw->at_end ? 0 : cost_of(s->plan->recipe->mixture, front_row(draw));
+    }
+    return SEQ_OK;
+}
+
+/* Of the datasets that are not ahead of their share, the one whose share would be used up soonest by
+ * its next record; NONE when none takes part. */
+static uint32_t pick_dataset(const struct source *s)
 {
     const struct lk_dataset_recipe *dataset = s->plan->recipe->dataset;
-    uint64_t weights = 0, charged = 0;
+    u128 weights = 0, charged = 0, soonest = 0, soonest_weight = 1;
+    uint32_t pick = NONE;
     for (uint32_t d = 0; d < s->datasets; d++) {
         if (s->draw[d].takes_part) {
             weights += dataset[d].weight;
             charged += s->draw[d].charged;
         }
     }
-    i128 most = 0;
-    s->picked = false;
     for (uint32_t d = 0; d < s->datasets; d++) {
-        if (!s->draw[d].takes_part)
+        const struct draw *draw = &s->draw[d];
+        u128 weight = dataset[d].weight;
+        if (!draw->takes_part || draw->charged * weights > charged * weight)
             continue;
-        i128 owed = (i128)dataset[d].weight * charged - (i128)weights * s->draw[d].charged;
-        if (!s->picked || owed > most) {
-            most = owed;
-            s->pick = d;
-            s->picked = true;
+        u128 then = (u128)draw->charged + draw->cost;
+        if (pick == NONE || then * soonest_weight < soonest * weight) {
+            soonest = then;
+            soonest_weight = weight;
+            pick = d;
         }
     }
-    return s->picked;
+    return pick;
+}
+
+/* The record at the front of dataset @d is given. */
+static void give(struct source *s, uint32_t d, struct lk_item *ret_item)
+{
+    struct draw *draw = &s->draw[d];
+    uint32_t tokens = front_row(draw)->tokens;
+    LK_CHECK(tokens > 0 && tokens <= LK_RECORD_TOKENS_MAX);
+    s->record = (struct lk_span){.dataset = d, .tokens = tokens};
+    draw_row(draw, &s->plan->dataset[d], &s->record.row, &s->record.epoch);
+    draw->dry = 0;
+    draw->charged += draw->cost;
+    draw->counts.records++;
+    draw->counts.tokens += tokens;
+    *ret_item = (struct lk_item){.span = &s->record, .n = 1, .tokens = tokens};
 }
 
 /* Dataset @d leaves the mixture; the ledger of those that stay begins anew. */
@@ -320,29 +355,27 @@ static void release(struct source *s, uint32_t d)
 enum seq_pull source_next(struct source *s, struct lk_item *ret_item, struct lk_err *err)
 {
     while (!s->ended) {
-        if (!s->picked && !pick_dataset(s)) {
-            s->ended = true;
-            break;
-        }
-        enum seq_pull got = draw_record(s, s->pick, err);
-        if (got == SEQ_WANT || got == SEQ_ERROR)
+        enum seq_pull got = bring_all(s, err);
+        if (got != SEQ_OK)
             return got;
-        s->picked = false;
-        if (got == SEQ_OK) {
-            *ret_item = (struct lk_item){.span = &s->record, .n = 1, .tokens = s->record.tokens};
-            return SEQ_OK;
-        }
-        if (s->plan->recipe->dataset[s->pick].then == LK_THEN_STOP)
+        uint32_t pick = pick_dataset(s);
+        if (pick == NONE) {
             s->ended = true;
-        else
-            release(s, s->pick);
+        } else if (!s->draw[pick].at_end) {
+            give(s, pick, ret_item);
+            return SEQ_OK;
+        } else if (s->plan->recipe->dataset[pick].then == LK_THEN_STOP) {
+            s->ended = true;
+        } else {
+            release(s, pick);
+        }
     }
     return SEQ_END;
 }
 
 uint32_t source_wanted(const struct source *s)
 {
-    return s->pick;
+    return s->wanted;
 }
 
 const struct lk_dataset_counts *source_counts(const struct source *s, uint32_t d)
@@ -378,8 +411,6 @@ static void save_draw(const struct draw *draw, struct lk_buf *out)
 void source_save(const struct source *s, struct lk_buf *out)
 {
     lk_buf_put_varint(out, s->ended);
-    lk_buf_put_varint(out, s->picked);
-    lk_buf_put_varint(out, s->pick);
     for (uint32_t d = 0; d < s->datasets; d++)
         save_draw(&s->draw[d], out);
 }
@@ -408,15 +439,13 @@ static void load_draw(struct source *s, uint32_t d, struct lk_reader *in)
 void source_load(struct source *s, struct lk_reader *in)
 {
     s->ended = lk_read_bounded(in, 1) == 1;
-    s->picked = lk_read_bounded(in, 1) == 1;
-    s->pick = (uint32_t)lk_read_bounded(in, s->datasets - 1);
     for (uint32_t d = 0; d < s->datasets && !in->bad; d++)
         load_draw(s, d, in);
 }
 
 void source_check(const struct source *s)
 {
-    LK_CHECK(s->pick < s->datasets);
+    LK_CHECK(s->wanted < s->datasets);
     for (uint32_t d = 0; d < s->datasets; d++) {
         const struct draw *draw = &s->draw[d];
         uint64_t dropped = 0, bytes = 0;

@@ -2,12 +2,12 @@
  * The source of a lane: one row iterator per dataset, each planned and measured some slices ahead,
  * and the mixture that draws from them. It gives records; it asks for measurements.
  *
- * Mixing pulls. The next record comes from the dataset that is owed most; that dataset is then
- * charged what the record really cost. With weights w (integers, sum W over the datasets that take
- * part), charges c and their sum C, dataset i is owed w_i*C - W*c_i; ties go to the first. So no
- * dataset is ever ahead of its share by more than its last record, nor, of two, behind by more than
- * one. Of more, one may be behind by a little more: less than two records in 60,000 random mixtures
- * of up to ten. (Smooth weighted round robin, generalised to unequal costs: the largest-deficit rule.)
+ * Mixing pulls, and knows what the next record of every dataset will cost. With weights w (integers,
+ * sum W over the datasets that take part), charges c (what their records have cost) and their sum C,
+ * dataset i is not ahead of its share when c_i*W <= w_i*C. Of these, the one with the least
+ * (c_i + cost of its next record) / w_i gives the next record; ties go to the first. So at every moment
+ * each dataset is within one record of its share, ahead or behind, however many there are: this is
+ * worst-case fair weighted fair queueing (WF2Q: Bennett, Zhang, 1996), with records for packets.
  */
 #ifndef LK_CORE_SOURCE_H
 #define LK_CORE_SOURCE_H

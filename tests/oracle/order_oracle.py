@@ -8,6 +8,7 @@ compare_order.py. XXH3 comes from the xxhash package or, without it, from the sy
 import ctypes
 import ctypes.util
 import struct
+from fractions import Fraction
 
 M64 = (1 << 64) - 1
 M128 = (1 << 128) - 1
@@ -162,37 +163,44 @@ class Source:
         self.rows = [d.lane_rows(lane) for d in self.datasets]
         self.part = list(range(len(self.datasets)))
         self.charge = [0] * len(self.datasets)
+        self.next = {}  # dataset: what draw gave, not yet used
         self.tokens_in = 0
         self.drawn = 0
         self.dropped = 0
-
-    def pick(self):
-        weights = sum(self.datasets[i].weight for i in self.part)
-        charges = sum(self.charge[i] for i in self.part)
-        owed = [(self.datasets[i].weight * charges - weights * self.charge[i], -i) for i in self.part]
-        return -max(owed)[1]
 
     def draw(self, i):
         """The next row of dataset i that has a record: (span, cost), or None at its end."""
         dataset, barren = self.datasets[i], 0
         for row, epoch in self.rows[i]:
-            self.drawn += 1
             tokens, text_bytes, drop = dataset.rows[row]
             if not drop:
-                self.tokens_in += tokens
-                cost = {"tokens": tokens, "bytes": text_bytes, "samples": 1}[self.mixture]
+                cost = {"tokens": tokens, "bytes": max(text_bytes, 1), "samples": 1}[self.mixture]
                 return (i, row, epoch, 0, tokens), cost
+            self.drawn += 1
             self.dropped += 1
             barren += 1
             if dataset.then == "repeat" and barren >= len(dataset.rows):
                 raise Failed(dataset.name)
         return None
 
+    def pick(self):
+        weight = [d.weight for d in self.datasets]
+        weights, charges = sum(weight[i] for i in self.part), sum(self.charge[i] for i in self.part)
+        may = [i for i in self.part if self.charge[i] * weights <= weight[i] * charges]
+        cost = {i: self.next[i][1] if self.next[i] is not None else 0 for i in may}
+        return min(may, key=lambda i: (Fraction(self.charge[i] + cost[i], weight[i]), i))
+
     def items(self):
         while self.part:
+            for i in self.part:
+                if i not in self.next:
+                    self.next[i] = self.draw(i)
             i = self.pick()
-            got = self.draw(i)
+            got = self.next[i]
             if got is not None:
+                del self.next[i]
+                self.drawn += 1
+                self.tokens_in += got[0][4]
                 self.charge[i] += got[1]
                 yield [got[0]]
             elif self.datasets[i].then == "stop":

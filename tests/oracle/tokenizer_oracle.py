@@ -2,6 +2,9 @@
 """Compares our ids with those of the reference, Hugging Face's `tokenizers`.
 
     tokenizer_oracle.py [--quick] [--seed N] --encode ENCODE_MAIN DIRECTORY... [--text FILE...]
+    tokenizer_oracle.py --encode ENCODE_MAIN DIRECTORY... --rows SHARD...
+
+With --rows, only the documents of these JSONL shards (.gz and .zst too) are compared, whole.
 
 Every DIRECTORY holds a tokenizer (tokenizer.json, or GPT-2's pair). The documents: the TEXT files,
 whole and by line; every code point alone, doubled, between letters and between spaces; random mixes
@@ -9,6 +12,8 @@ weighted to the borders of character classes; long runs. Exit status 1 at the fi
 Small tokenizers with random vocabularies, merges and added tokens are made and compared too.
 """
 import argparse
+import gzip
+import io
 import json
 import os
 import random
@@ -183,6 +188,29 @@ def files(paths, limit):
             yield data[at:at + 65536]
 
 
+def open_shard(path):
+    if path.endswith(".gz"):
+        return gzip.open(path, "rt", encoding="utf-8")
+    if path.endswith(".zst"):
+        zstd = subprocess.Popen(["zstd", "-dcq", path], stdout=subprocess.PIPE)
+        return io.TextIOWrapper(zstd.stdout, encoding="utf-8")
+    return open(path, encoding="utf-8")
+
+
+def rows(paths):
+    for path in paths:
+        with open_shard(path) as shard:
+            for line in shard:
+                row = json.loads(line)
+                yield row["text"] if "text" in row else row["body"]["content"]
+
+
+def check_rows(args, directory):
+    c = Comparison(args.encode, directory, os.path.basename(os.path.normpath(directory)))
+    c.compare("rows", rows(args.rows))
+    print(f"{c.name}: {c.documents} documents, {c.bytes} bytes, {c.tokens} ids: equal", flush=True)
+
+
 def check(args, directory):
     name = os.path.basename(os.path.normpath(directory))
     rng = random.Random(args.seed)
@@ -317,12 +345,17 @@ def main():
     parser.add_argument("--quick", action="store_true", help="under a minute for all tokenizers")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--text", nargs="*", default=[], help="text files to compare on")
+    parser.add_argument("--rows", nargs="*", default=[], help="JSONL shards: compare these alone")
     parser.add_argument("directories", nargs="+", metavar="DIRECTORY")
     args = parser.parse_args()
     for directory in args.directories:
         if not os.path.isdir(directory):
             print(f"tokenizer_oracle: skipped: there is no {directory}")
     args.directories = [d for d in args.directories if os.path.isdir(d)]
+    if args.rows:
+        for directory in args.directories:
+            check_rows(args, directory)
+        return
     check_small(args)
     check_patterns(args)
     for directory in args.directories:
