@@ -218,6 +218,9 @@ void engine_status(struct engine *engine, struct lk_buf *out)
 bool engine_healthy(struct engine *engine, struct lk_buf *ret_reason)
 {
     int64_t still = loop_now_ms(engine->config.loop) - engine->moved_ms;
+    /* Before the first request came, nothing had to move. */
+    if (still > requests_oldest_ms(engine))
+        still = requests_oldest_ms(engine);
     for (uint32_t s = 0; s < engine->n_streams; s++) {
         for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++) {
             const struct served_cursor *at = &engine->stream[s].cursor[i];
