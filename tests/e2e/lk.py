@@ -152,7 +152,8 @@ class Trainer:
                 return objects, ""
             if line.startswith("fail "):
                 return objects, line[5:]
-            objects.append(json.loads(line))
+            if line:
+                objects.append(json.loads(line))
 
     def send(self, command):
         if self.connected is None:
@@ -522,7 +523,8 @@ def main(tests):
             table[name](box)
         except Exception as e:    # noqa: BLE001 - a test that breaks has failed, the others go on
             where = traceback.extract_tb(e.__traceback__)
-            line = next((f.lineno for f in reversed(where) if "lk.py" not in f.filename), 0)
+            here = os.path.basename(sys.argv[0])
+            line = next((f.lineno for f in reversed(where) if f.filename.endswith(here)), 0)
             not_ok(name, f"line {line}: {type(e).__name__}: {e}")
         box.finish(foreign)
         if len(_failed) > before and os.environ.get("LK_KEEP") == "1":

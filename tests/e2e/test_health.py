@@ -67,7 +67,7 @@ def metrics(box):
     lk.check(json.loads(daemon.fetch("/api/status?x=1")[1])["healthy"] is True, "/api/status is JSON")
     by_rpc = trainer.get("status")[0]
     lk.check(by_rpc["pid"] == daemon.pid and [s["name"] for s in by_rpc["streams"]] == ["s", "t"], "and the same by Status", by_rpc.keys())
-    told = box.tool("status", "--connect", daemon.address, "--json")
+    told = box.tool("status", "--connect", daemon.address, "--stream", "s", "--json")
     lk.check(json.loads(told.stdout)["pid"] == daemon.pid, "and by lanekeeper status")
 
 
@@ -82,10 +82,9 @@ def stalled(box):
     workers = daemon.workers()
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(3.0)    # longer than the stall time-out: but idle is not stalled
-    lk.check(daemon.fetch("/healthz")[0] == 200, "stopped workers and nobody waiting: healthy", daemon.fetch("/healthz"))
     trainer = box.trainer(daemon, timeout=60000)
     trainer.connect()
+    time.sleep(3.0)    # longer than the stall time-out, and nobody asks anything meanwhile
     trainer.send("next 30")
     begin = time.monotonic()
     time.sleep(0.5)
@@ -111,6 +110,11 @@ def stalled(box):
     batches, failure = trainer.answer()
     lk.same([b["digest"] for b in batches], [d["digest"] for d in reference], "woken, they do what was asked, unchanged")
     lk.check(daemon.fetch("/healthz")[0] == 200, "and the daemon is healthy again")
+    trainer.close()    # what it had asked for ahead of time was asked for
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(3.0)
+    lk.check(daemon.fetch("/healthz") == (200, "ok, idle\n"), "stopped workers and nobody waiting: healthy", daemon.fetch("/healthz"))
 
 
 def one_stopped(box):
