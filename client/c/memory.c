@@ -1,6 +1,5 @@
 #include "memory.h"
 
-#include "base/bytes.h"
 #include "link.h"
 
 #include <errno.h>
@@ -38,6 +37,21 @@ struct memory {
     uint64_t *owed;        /* leases that could not be sent yet */
     size_t n_owed, owed_room;
 };
+
+/* Numbers of the hand-over's messages: @n bytes, little-endian. */
+static void put_le(uint8_t *to, uint64_t value, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get_le(const uint8_t *from, size_t n)
+{
+    uint64_t value = 0;
+    for (size_t i = n; i > 0; i--)
+        value = value << 8 | from[i - 1];
+    return value;
+}
 
 static bool failed(char *ret_why, size_t n, const char *what, int error)
 {
@@ -84,8 +98,8 @@ static bool join(struct memory *m, const char *path, int64_t until_ms, char *ret
         if (getrandom(&m->client, sizeof m->client, 0) != (ssize_t)sizeof m->client)
             return failed(ret_why, why_bytes, "getrandom", errno);
     } while (m->client == 0);
-    lk_put_u32(hello + 4, 0);
-    lk_put_u64(hello + 8, m->client);
+    put_le(hello + 4, 0, 4);
+    put_le(hello + 8, m->client, 8);
     if (send(m->fd, hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
         return failed(ret_why, why_bytes, path, errno);
     return true;
@@ -154,13 +168,13 @@ static bool take_regions(struct memory *m, int64_t until_ms, char *ret_why, size
     bool ok = receive(m->fd, head, sizeof head, fds, &n_fds, until_ms) && memcmp(head, MAGIC, 4) == 0;
 
     if (ok) {
-        n = lk_get_u32(head + 4);
+        n = (uint32_t)get_le(head + 4, 4);
         ok = n <= REGIONS_MAX && receive(m->fd, sizes, 8 * (size_t)n, fds, &n_fds, until_ms) && n_fds == n;
     }
     if (!ok)
         (void)snprintf(ret_why, why_bytes, "the daemon's hand-over socket did not answer as it should");
     for (uint32_t i = 0; ok && i < n; i++)
-        ok = map_region(m, fds[i], lk_get_u64(sizes + 8 * (size_t)i), ret_why, why_bytes);
+        ok = map_region(m, fds[i], get_le(sizes + 8 * (size_t)i, 8), ret_why, why_bytes);
     for (uint32_t i = 0; i < n_fds; i++)
         close(fds[i]);
     return ok;
@@ -230,9 +244,9 @@ static bool send_release(struct memory *m, uint64_t lease)
 {
     uint8_t message[MESSAGE_BYTES];
 
-    lk_put_u32(message, RELEASE);
-    lk_put_u32(message + 4, 0);
-    lk_put_u64(message + 8, lease);
+    put_le(message, RELEASE, 4);
+    put_le(message + 4, 0, 4);
+    put_le(message + 8, lease, 8);
     for (;;) {
         /* A Unix stream takes sixteen bytes whole or not at all. */
         if (send(m->fd, message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
