@@ -10,7 +10,7 @@ fail() {
     exit 1
 }
 
-${MAKE:-make} --no-print-directory -s BUILD="$build" install DESTDIR="$dir" PREFIX=/usr >"$dir/out" || fail "make install"
+${MAKE:-make} --no-print-directory -s -o all BUILD="$build" install DESTDIR="$dir" PREFIX=/usr >"$dir/out" || fail "make install"
 root=$dir/usr
 for program in lanekeeper lanekeeperd lanekeeper-worker; do
     "$root/bin/$program" --help >"$dir/out" 2>&1 || fail "$program --help"
