@@ -1,6 +1,7 @@
 #include "host/stream.h"
 
 #include "config/canonical.h"
+#include "store/beside.h"
 #include "store/file.h"
 #include "store/list.h"
 
@@ -16,17 +17,6 @@ static const enum lk_tokenizer_kind kind_of[] = {
     [LK_TOKENISE_PAIR] = LK_TOKENIZER_PAIR,
 };
 
-/* tokenizer_config.json beside @path, when there is one. */
-static enum lk_code read_beside(const char *path, char **ret_name, struct lk_buf *out,
-                                struct lk_err *err)
-{
-    const char *slash = strrchr(path, '/');
-    int folder = slash != NULL ? (int)(slash - path) + 1 : 0;
-    *ret_name = lk_format("%.*stokenizer_config.json", folder, path);
-    enum lk_code code = lk_file_read_all(*ret_name, TOKENIZER_FILE_MAX, out, err);
-    return code == LK_NOT_FOUND ? LK_OK : code;
-}
-
 enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenizer **ret_tokenizer,
                               struct lk_err *err)
 {
@@ -40,7 +30,8 @@ enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenize
     if (code == LK_OK && from->merges != NULL)
         code = lk_file_read_all(from->merges, TOKENIZER_FILE_MAX, &merges, err);
     if (code == LK_OK && from->source == LK_TOKENISE_HF)
-        code = read_beside(from->path, &config_name, &config, err);
+        code = lk_file_read_beside(from->path, "tokenizer_config.json", TOKENIZER_FILE_MAX,
+                                   &config_name, &config, err);
     if (code == LK_OK) {
         struct lk_tokenizer_files files = {
             .kind = kind_of[from->source],

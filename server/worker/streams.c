@@ -1,6 +1,7 @@
 #include "worker/streams.h"
 
 #include "base/digest.h"
+#include "store/beside.h"
 #include "store/file.h"
 
 #include <stdlib.h>
@@ -36,12 +37,16 @@ static bool is_set(const char *text)
 static enum lk_code load_tokenizer(const Lk__WorkerStream *wire,
                                    struct lk_tokenizer **ret_tokenizer, struct lk_err *err)
 {
-    struct lk_buf main = {0}, merges = {0};
+    struct lk_buf main = {0}, merges = {0}, config = {0};
+    char *config_name = NULL;
     enum lk_code code = LK_OK;
     if (is_set(wire->tokenizer_path))
         code = lk_file_read_all(wire->tokenizer_path, TOKENIZER_FILE_MAX, &main, err);
     if (code == LK_OK && is_set(wire->tokenizer_merges))
         code = lk_file_read_all(wire->tokenizer_merges, TOKENIZER_FILE_MAX, &merges, err);
+    if (code == LK_OK && wire->tokenizer_kind == LK_TOKENIZER_HF)
+        code = lk_file_read_beside(wire->tokenizer_path, "tokenizer_config.json",
+                                   TOKENIZER_FILE_MAX, &config_name, &config, err);
     if (code == LK_OK) {
         struct lk_tokenizer_files files = {
             .kind = (enum lk_tokenizer_kind)wire->tokenizer_kind,
@@ -52,11 +57,16 @@ static enum lk_code load_tokenizer(const Lk__WorkerStream *wire,
             .merges = merges.data,
             .merges_bytes = merges.len,
             .merges_name = wire->tokenizer_merges,
+            .config = config.data,
+            .config_bytes = config.len,
+            .config_name = config_name,
         };
         code = lk_tokenizer_new(&files, ret_tokenizer, err);
     }
     lk_buf_done(&main);
     lk_buf_done(&merges);
+    lk_buf_done(&config);
+    free(config_name);
     return code;
 }
 
