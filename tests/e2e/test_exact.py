@@ -389,7 +389,7 @@ def finite_epochs(box):
     for algorithm in ("concat", "first_fit", "best_fit", "exact_fit"):
         pack = {"algorithm": algorithm} if algorithm == "concat" else {"algorithm": algorithm, "pool": 16}
         stream = box.plain({"d": {"path": "d", "epochs": 3, "weight": 2}, "e": {"path": "e", "epochs": 2}},
-                           seed=7, lanes=4, batch=8, sequence=32, tail="pad", pad_id=300,
+                           seed=7, lanes=4, batch=8, sequence=32, tail="pad", pad_id=255,
                            tokenizer={"bytes": True, "append": "eos"},
                            order={"block_rows": 8}, pipeline=[{"split": {"max_tokens": 20}}, {"shuffle": {"buffer": 16}}, {"pack": pack}])
         daemon = box.serve(stream, algorithm)
@@ -407,7 +407,7 @@ def finite_epochs(box):
                     wrong += tokens[at:at + n] != whole[first:first + n]
                     seen.setdefault((name, row, epoch), []).append((first, n))
                     at += n
-                wrong += any(t != 300 for t in tokens[at:])
+                wrong += any(t != 255 for t in tokens[at:])
         lk.check(wrong == 0, f"{algorithm}: every piece has the bytes of its row", f"{wrong} have not")
         lk.check({k: sum(n for _, n in v) for k, v in seen.items()} == expected,
                  f"{algorithm}: with a padded tail every token of every row comes exactly `epochs` times",
