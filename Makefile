@@ -168,7 +168,8 @@ TEST_SRC := $(sort $(wildcard tests/oracle/*.c tests/e2e/*.c tests/demo/*.c test
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 $(BUILD)/tests/oracle/lane_dump: $(foreach l,core seq base,$(call lib_of,$(l)))
 $(filter-out %/lane_dump,$(TEST_BIN)): $(BUILD)/liblanekeeper.a $(DAEMON_LIBS) $(call lib_of,worker)
-$(TEST_BIN): $(BUILD)/%: $(BUILD)/%.o $(TEST_LIB)
+$(filter-out %/consume,$(TEST_BIN)): $(TEST_LIB)
+$(TEST_BIN): $(BUILD)/%: $(BUILD)/%.o
 	@echo "  LD  $@"
 	@$(LINK_TEST)
 
