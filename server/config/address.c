@@ -88,9 +88,3 @@ const char *lk_address_parse(const char *text, const char *dir, char **ret_url)
     free(path);
     return fits ? NULL : "the whole path of the socket is longer than 107 bytes";
 }
-
-bool lk_address_is_local(const char *url)
-{
-    return strncmp(url, "ipc://", 6) == 0 || strncmp(url, "tcp://127.", 10) == 0 ||
-           strncmp(url, "tcp://[::1]:", 12) == 0 || strncmp(url, "tcp://localhost:", 16) == 0;
-}

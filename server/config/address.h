@@ -15,7 +15,4 @@ const char *lk_address_parse(const char *text, const char *dir, char **ret_url);
 /* "host:port": an IPv4 address, "[IPv6]" or a name, and 0…65535. NULL, or what is wrong. */
 const char *lk_host_port_check(const char *text);
 
-/* A URL of this machine alone: ipc, or tcp to a loopback address. */
-bool lk_address_is_local(const char *url);
-
 #endif

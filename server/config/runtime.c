@@ -127,13 +127,10 @@ static enum lk_code check_workers(struct lk_reading *r, const struct lk_yaml *at
         return lk_read_fail(r, at,
                             "workers: expected at least 1, or \"workers_listen\" for those of other "
                             "machines: found 0 and none, so nothing could be read");
-    if (runtime->workers_listen == NULL || runtime->worker_token_file != NULL)
-        return LK_OK;
-    if (!lk_address_is_local(runtime->workers_listen))
+    if (runtime->workers_listen != NULL && runtime->worker_token_file == NULL)
         return lk_read_fail(r, at,
-                            "workers_listen: expected \"worker_token_file\" beside an address that "
-                            "other machines can reach, found none: anyone could join");
-    lk_read_note(r, at, "workers_listen: no worker_token_file, so any local process may join");
+                            "workers_listen: expected \"worker_token_file\" beside it, found none: "
+                            "anyone who can reach the address could join and make up tokens");
     return LK_OK;
 }
 

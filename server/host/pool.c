@@ -205,6 +205,7 @@ enum lk_code pool_open(const struct pool_config *config, struct pool **ret_pool,
     pool->loop = config->loop;
     pool->text = lk_zalloc(1, sizeof *pool->text);
     pool->last_death = lk_zalloc(1, sizeof *pool->last_death);
+    pool->unfit = lk_zalloc(1, sizeof *pool->unfit);
     enum lk_code code = open_all(pool, err);
     if (code != LK_OK) {
         pool_close(pool);
@@ -240,6 +241,8 @@ void pool_close(struct pool *pool)
     lk_tokens_done(&pool->ids);
     lk_buf_done(pool->text);
     lk_buf_done(pool->last_death);
+    lk_buf_done(pool->unfit);
+    free(pool->unfit);
     free(pool->text);
     free(pool->last_death);
     free(pool);
@@ -327,6 +330,8 @@ const char *pool_waits_for(const struct pool *pool)
     if (pool->retrying != NULL && pool->retrying->why != NULL)
         lk_buf_putf(text, "%u tasks wait to be tried again: %s; ", pool->n_retrying,
                     pool->retrying->why);
+    if (pool->unfit->len > 0)
+        lk_buf_putf(text, "a worker cannot serve: %s; ", lk_buf_cstr(pool->unfit));
     if (stats.workers + stats.remote == 0) {
         lk_buf_putf(text, "no worker is connected, of %u local ones", pool->config.workers);
         if (pool->last_death->len > 0)

@@ -113,6 +113,7 @@ struct pool {
     struct pool_stats stats;
     struct lk_buf *text;       /* of pool_waits_for */
     struct lk_buf *last_death; /* for a person */
+    struct lk_buf *unfit;      /* what the last worker said that cannot serve; empty once one could */
 };
 
 /* pool.c */

@@ -274,6 +274,7 @@ static void take_result(struct worker *worker, const Lk__WorkerTaskRequest *requ
     part->copies--;
     if (part_result(pool, part, request, call->payload, call->payload_bytes, &err)) {
         worker->fails = 0;
+        pool->unfit->len = 0;
         return;
     }
     pool_log(pool, POOL_ERROR, "bad_result", "worker %llu on %s: %s",
@@ -282,6 +283,17 @@ static void take_result(struct worker *worker, const Lk__WorkerTaskRequest *requ
     if (worker->local)
         proc_kill(worker, true);
     worker_lost(worker, false, "");
+}
+
+/* It has read its hello and cannot serve what that asks for: another tokenizer, for instance. */
+static void on_unfit(struct worker *worker, const Lk__WorkerTaskRequest *request)
+{
+    struct pool *pool = worker->pool;
+    pool->unfit->len = 0;
+    lk_buf_putf(pool->unfit, "%.512s", request->detail);
+    pool_log(pool, POOL_ERROR, "worker_unfit", "worker %llu on %s: %s",
+             (unsigned long long)worker->number, worker->host, lk_buf_cstr(pool->unfit));
+    worker->ready = false;
 }
 
 /* Nothing is read of a request before we know that it comes from a worker. */
@@ -295,8 +307,11 @@ static void on_task(struct pool *pool, struct rpc_call *call)
     Lk__WorkerTaskRequest *request =
         lk__worker_task_request__unpack(NULL, call->header_bytes, call->header);
     worker->heard_ms = loop_now_ms(pool->loop);
-    if (request != NULL && request->worker == worker->number && request->task != 0)
+    bool its_own = request != NULL && request->worker == worker->number;
+    if (its_own && request->task != 0)
         take_result(worker, request, call);
+    else if (its_own && request->status != 0)
+        on_unfit(worker, request);
     if (request == NULL)
         rpc_fail(call, LK_INVALID_ARGUMENT, "a malformed request for a task", "");
     else if (!worker->ready || request->worker != worker->number)

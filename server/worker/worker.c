@@ -85,6 +85,19 @@ static void forget_daemon(struct worker *w)
     w->cache = NULL;
 }
 
+/* Tells the daemon why this worker is of no use, so that those who wait learn it there. */
+static void say_unfit(struct worker *w, const struct lk_err *why)
+{
+    Lk__WorkerTaskRequest request = LK__WORKER_TASK_REQUEST__INIT;
+    struct link_reply reply;
+    struct lk_err ignored;
+    request.worker = w->number;
+    request.status = (uint32_t)why->code;
+    request.detail = (char *)why->text;
+    if (link_send(w->link, 0, LK_METHOD_WORKER_TASK, &request.base, NULL, 0, &ignored) == LK_OK)
+        (void)await(w, &reply, &ignored);
+}
+
 static enum lk_code hello(struct worker *w, struct lk_err *err)
 {
     char host[256] = "";
@@ -106,7 +119,11 @@ static enum lk_code hello(struct worker *w, struct lk_err *err)
     w->number = answer->worker;
     unsigned open_files = answer->open_files == 0 ? 1 : answer->open_files;
     uint64_t cache_bytes = answer->cache_bytes;
-    LK_TRY(streams_open(answer, &w->streams, err));
+    enum lk_code code = streams_open(answer, &w->streams, err);
+    if (code != LK_OK) {
+        say_unfit(w, err);
+        return code;
+    }
     w->cache = lk_shard_cache_new(lk_file_opener(), open_files, cache_bytes);
     return LK_OK;
 }

@@ -271,6 +271,7 @@ static const struct mistake mistakes[] = {
     {"  workers: 2", "  workers: 0", "nothing could be read"},
     {"  workers: 2", "  workers: 257", "too large"},
     {"  workers: 2", "  workers_listen: tcp://0.0.0.0:7000", "worker_token_file"},
+    {"  workers: 2", "  workers_listen: tcp://127.0.0.1:0", "worker_token_file"},
     {"  workers: 2", "  stall_timeout: 30", "needs one of the units"},
     {"sequence: 2048", "sequence: 1048577", "too large"},
     {"  workers: 2", "  listen: \"tcp://[fe80::1%]:70\"", "the zone after % is empty"},
@@ -343,15 +344,6 @@ START_TEST(addresses_of_every_documented_form_are_accepted)
     ck_assert_str_eq(config.runtime.listen[0], addresses[_i].want);
     lk_config_done(&config);
     free(line);
-}
-END_TEST
-
-START_TEST(a_local_worker_address_without_token_is_noted)
-{
-    struct lk_config config;
-    must_parse_with("  workers: 2", "  workers: 0\n  workers_listen: tcp://127.0.0.1:0", &config);
-    message_has(config.notes, "runtime: workers_listen: no worker_token_file");
-    lk_config_done(&config);
 }
 END_TEST
 
@@ -567,7 +559,6 @@ Suite *suite(void)
     tcase_add_test(t, buffers_that_cannot_fit_their_budget_are_refused);
     tcase_add_loop_test(t, addresses_of_every_documented_form_are_accepted, 0,
                         (int)(sizeof addresses / sizeof *addresses));
-    tcase_add_test(t, a_local_worker_address_without_token_is_noted);
     tcase_add_test(t, empty_files_and_other_roots_are_refused);
     tcase_add_test(t, crlf_and_a_byte_order_mark_change_nothing);
     tcase_add_test(t, control_characters_of_the_file_do_not_reach_the_message);
