@@ -31,6 +31,7 @@
 #define RECEIVERS 2
 #define REQUEST_ID_BYTES 4 /* of REQ/REP, before the body */
 #define CARE_MS 1000
+#define REFUSED_MIN 1024 /* refusals that may wait to be sent, at least */
 #define SEND_QUEUE 256 /* messages between the owner and nng's threads */
 #define DEADLINE_DEFAULT_MS (10 * 60 * 1000)
 
@@ -92,10 +93,11 @@ static void call_fill(struct item *item, const struct lk_envelope *e, uint32_t c
     item->call.payload_bytes = (size_t)e->payload_bytes;
 }
 
-/* Turns @item into the refusal of what it is, if the queue of refusals has room; else says false. */
+/* Turns @item into the refusal of what it is, if the queue of refusals has room; else says false: its
+ * sender waits until its deadline, so the queue is long even where few calls may wait. */
 static bool refuse(struct rpc_server *s, struct item *item, enum lk_code why)
 {
-    if (s->n_refused >= s->calls_max)
+    if (s->n_refused >= s->calls_max && s->n_refused >= REFUSED_MIN)
         return false;
     item->kind = ITEM_REFUSED;
     item->refusal = why;
