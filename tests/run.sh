@@ -25,7 +25,8 @@ cd "$(dirname "$0")/.." || exit 2
 logs=$build/test-logs
 python=python3
 [ ! -x "$build/venv/bin/python" ] || python=$PWD/$build/venv/bin/python
-export LK_TOKENIZERS=$build/tokenizers ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 CK_DEFAULT_TIMEOUT=60
+export LK_TOKENIZERS=$build/tokenizers CK_DEFAULT_TIMEOUT=60
+export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
 sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 
 # One line a test: name, tab, command.
