@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 struct cursor;
+struct errand;
 
 /* What cursors of one stream share. Borrowed; outlives them. */
 struct cursor_context {
@@ -37,7 +38,11 @@ struct cursor_context {
     const struct log *log;
     void (*progress)(void *owner); /* something arrived: call cursor_pump soon */
     void *owner;
+    struct errand **orphans;     /* tasks at the pool whose cursor has gone; a list, NULL at first */
 };
+
+/* Frees the orphans, once the pool has been closed and will never call back. */
+void cursor_free_orphans(struct errand **orphans);
 
 /* A new cursor whose window begins at @step. Cannot fail; what can is found out later. */
 struct cursor *cursor_new(const struct cursor_context *context, uint64_t step);
@@ -86,5 +91,11 @@ struct cursor_status {
 void cursor_status(const struct cursor *cursor, struct cursor_status *ret_status);
 /* Of an active lane; NULL when it is not. */
 const struct lk_lane *cursor_lane(const struct cursor *cursor, uint32_t lane);
+/* Its totals as the stream has them: what it handed out beyond the last step is lost by the tail rule,
+ * not handed out. */
+void cursor_lane_totals(const struct cursor *cursor, uint32_t lane, struct lane_totals *ret_totals);
+
+/* It is still on its way to its window; worth the work only while somebody waits. */
+bool cursor_seeking(const struct cursor *cursor);
 
 #endif

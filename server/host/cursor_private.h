@@ -22,10 +22,12 @@ struct cursor_lane {
     bool over;                 /* it has ended */
     bool stuck;                /* it waits for a measurement */
     uint64_t next_snapshot;    /* position of the next one to write */
+    uint32_t parts;            /* datasets that took part when last looked */
+    uint32_t *used;            /* ring of `cursor.ring`: tokens of the sequences handed out last */
 };
 
 /* A task at the pool on behalf of a cursor: a slice to measure, or rows to fetch again. When the
- * cursor is gone, the result goes to the arena and no further. */
+ * cursor is gone, it is an orphan: the result goes to the arena and no further. */
 struct errand {
     struct cursor *cursor;     /* NULL: gone */
     struct errand *next, **self;
@@ -55,6 +57,7 @@ struct cursor {
     const struct lk_recipe *recipe;
     struct cursor_lane *lane;  /* [lanes] */
     uint32_t active;
+    uint32_t ring;             /* finite streams: sequences of a lane in more steps than a window has */
     uint64_t first_step;       /* of the window */
     uint64_t asked;            /* highest step asked for */
     uint64_t target;           /* the window is made up to here, exclusive */

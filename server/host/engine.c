@@ -54,6 +54,8 @@ static void pump_stream(struct engine *engine, struct served *served)
         if (at->cursor == NULL)
             continue;
         cursor_keep(at->cursor, at->lowest);
+        if (at->waiting == 0 && cursor_seeking(at->cursor))
+            continue;
         (void)cursor_pump(at->cursor);
         starved = starved || (at->waiting > 0 && cursor_starved(at->cursor, at->lowest));
     }
@@ -238,6 +240,7 @@ static void make_context(struct engine *engine, struct served *served)
         .log = engine->config.log,
         .progress = progress,
         .owner = engine,
+        .orphans = &served->orphans,
     };
 }
 
@@ -325,6 +328,8 @@ void engine_close(struct engine *engine)
         for (uint32_t i = 0; engine->stream[s].cursor != NULL && i < cursors; i++)
             cursor_free(engine->stream[s].cursor[i].cursor);
     pool_close(engine->pool);
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        cursor_free_orphans(&engine->stream[s].orphans);
     free(engine->pool_stream);
     snapshots_close(engine->snapshots);
     arena_free(engine->arena);

@@ -27,6 +27,7 @@ struct served_cursor {
 struct served {                /* a stream, served */
     struct stream stream;
     struct cursor_context context;
+    struct errand *orphans;
     struct slots *slots;
     struct served_cursor *cursor; /* [cursors_max] */
     uint64_t batches, batches_shared, ended;

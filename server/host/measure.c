@@ -15,6 +15,15 @@
 #define FETCH_ROWS_MAX 64
 #define FETCH_URGENCY 0
 
+static void errand_link(struct errand *errand, struct errand **list)
+{
+    errand->next = *list;
+    errand->self = list;
+    if (errand->next != NULL)
+        errand->next->self = &errand->next;
+    *list = errand;
+}
+
 static struct errand *errand_new(struct cursor *c, uint32_t dataset, const uint64_t *row, uint32_t n)
 {
     struct errand *errand = lk_zalloc(1, sizeof *errand);
@@ -24,21 +33,17 @@ static struct errand *errand_new(struct cursor *c, uint32_t dataset, const uint6
     errand->n = n;
     errand->row = lk_alloc(n * sizeof *errand->row);
     memcpy(errand->row, row, n * sizeof *errand->row);
-    errand->next = c->errands;
-    errand->self = &c->errands;
-    if (errand->next != NULL)
-        errand->next->self = &errand->next;
-    c->errands = errand;
+    errand_link(errand, &c->errands);
     return errand;
 }
 
 static void errand_unlink(struct errand *errand)
 {
-    if (errand->cursor == NULL)
-        return;
     *errand->self = errand->next;
     if (errand->next != NULL)
         errand->next->self = errand->self;
+    if (errand->cursor == NULL)
+        return;
     if (errand->piece != NULL)
         errand->cursor->fetching -= errand->n;
     else
@@ -56,8 +61,17 @@ static void errand_free(struct errand *errand)
 
 void measure_forget(struct cursor *c)
 {
-    while (c->errands != NULL)
-        errand_unlink(c->errands);
+    struct errand *errand;
+    while ((errand = c->errands) != NULL) {
+        errand_unlink(errand);
+        errand_link(errand, c->context->orphans);
+    }
+}
+
+void cursor_free_orphans(struct errand **orphans)
+{
+    while (*orphans != NULL)
+        errand_free(*orphans);
 }
 
 /* The counts of a slice, for its lane. */
