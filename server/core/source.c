@@ -177,6 +177,14 @@ bool source_takes_part(const struct source *s, uint32_t d)
     return s->draw[d].takes_part && !s->ended;
 }
 
+uint32_t source_parts(const struct source *s)
+{
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < s->datasets; d++)
+        n += source_takes_part(s, d);
+    return n;
+}
+
 void source_measured(struct source *s, uint32_t d, uint64_t id, const struct lk_row_measure *rows,
                      uint32_t n)
 {

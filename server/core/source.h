@@ -68,6 +68,7 @@ bool source_plan(struct source *source, uint32_t dataset, uint64_t max_bytes, ui
 uint32_t source_planned(const struct source *source, uint32_t dataset);       /* slices */
 uint64_t source_planned_bytes(const struct source *source, uint32_t dataset); /* not yet drawn */
 bool source_takes_part(const struct source *source, uint32_t dataset);
+uint32_t source_parts(const struct source *source); /* datasets that take part: falls when one is released */
 
 /* The measures of a planned slice, [n] in its order. Late or repeated ones are ignored. */
 void source_measured(struct source *source, uint32_t dataset, uint64_t id,

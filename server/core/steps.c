@@ -18,7 +18,7 @@ uint32_t steps_size(const struct lk_recipe *recipe, uint64_t step)
 
 uint64_t steps_start(const struct lk_recipe *recipe, uint64_t step)
 {
-    LK_CHECK(step <= LK_STEP_MAX);
+    LK_CHECK(step <= 2 * LK_STEP_MAX);
     uint64_t position = 0;
     for (uint32_t i = 0; i < recipe->n_batches && recipe->batch[i].from < step; i++) {
         uint64_t until = i + 1 < recipe->n_batches && recipe->batch[i + 1].from < step

@@ -9,12 +9,15 @@
 
 #include <stdint.h>
 
-#define LK_STEP_MAX (1ull << 53) /* steps are exact in every client, doubles included */
+/* Steps below this can be asked for. With at most 2^16 sequences of a lane in a step, positions stay
+ * below 2^63, also for steps somewhat beyond it. */
+#define LK_STEP_MAX (1ull << 46)
 
 /* Sequences in global batch @step: N. */
 uint32_t steps_size(const struct lk_recipe *recipe, uint64_t step);
 
-/* Sequences of each lane before @step: the lane position at which the step begins. */
+/* Sequences of each lane before @step: the lane position at which the step begins. @step may be up to
+ * 2 * LK_STEP_MAX. */
 uint64_t steps_start(const struct lk_recipe *recipe, uint64_t step);
 
 /* The step to which the lane sequence at @position belongs. */

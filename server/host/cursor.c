@@ -15,6 +15,8 @@ struct cursor *cursor_new(const struct cursor_context *context, uint64_t step)
     c->keep = UINT64_MAX;
     c->capacity = 2 * context->prefetch_steps + 2;
     c->held = lk_zalloc(c->capacity, sizeof *c->held);
+    if (context->stream->finite)
+        c->ring = (c->capacity + 2) * (context->stream->batch_max / c->recipe->lanes);
     return c;
 }
 
@@ -32,8 +34,10 @@ void cursor_free(struct cursor *c)
     measure_forget(c);
     for (uint32_t i = 0; i < c->n; i++)
         held_drop(c, &c->held[(c->head + i) % c->capacity]);
-    for (uint32_t l = 0; l < c->recipe->lanes; l++)
+    for (uint32_t l = 0; l < c->recipe->lanes; l++) {
         lane_free(c->lane[l].lane);
+        free(c->lane[l].used);
+    }
     free(c->lane);
     free(c->held);
     free(c->missing);
@@ -156,6 +160,8 @@ static void activate(struct cursor *c, uint32_t l)
     uint64_t start = steps_start(c->recipe, c->first_step);
     c->lane[l].lane = restore_lane(c, l, start);
     c->lane[l].next_snapshot = snapshot_after(c, lane_position(c->lane[l].lane));
+    c->lane[l].parts = source_parts(lane_source(c->lane[l].lane));
+    c->lane[l].used = c->ring > 0 ? lk_zalloc(c->ring, sizeof *c->lane[l].used) : NULL;
     c->active++;
 }
 
@@ -188,11 +194,59 @@ static void pad_lane(struct cursor *c, uint32_t l)
     }
 }
 
-/* Hands out sequences of lane @l up to the end of the window; true when anything moved. */
+/*
+ * How far lanes may run now. In a finite stream no lane runs further ahead of the slowest than a window
+ * is long: should that one end, what the others handed out beyond the last step is still known.
+ */
+static uint64_t run_limit(const struct cursor *c)
+{
+    uint64_t step = window_end(c);
+    for (uint32_t l = 0; c->ring > 0 && l < c->recipe->lanes; l++) {
+        if (c->lane[l].lane == NULL || (c->lane[l].over && c->recipe->tail == LK_TAIL_PAD))
+            continue;
+        uint64_t at = steps_at(c->recipe, lane_position(c->lane[l].lane));
+        if (at + c->capacity < step)
+            step = at + c->capacity;
+    }
+    return steps_start(c->recipe, step);
+}
+
+/* A dataset of which no lane got a record though all are through with it has been dropped as a whole:
+ * that is no mixture anybody asked for. (One that repeats is noticed by each lane itself.) */
+static void check_barren(struct cursor *c)
+{
+    for (uint32_t d = 0; d < c->recipe->n_datasets && c->active == c->recipe->lanes; d++) {
+        uint64_t records = 0, taking_part = 0;
+        for (uint32_t l = 0; l < c->recipe->lanes; l++) {
+            const struct source *source = lane_source(c->lane[l].lane);
+            records += source_counts(source, d)->records;
+            taking_part += source_takes_part(source, d);
+        }
+        if (records > 0 || taking_part > 0)
+            continue;
+        struct lk_err err;
+        (void)lk_fail(&err, LK_FAILED_PRECONDITION,
+                      "dataset %s yields no tokens: every one of its %" PRIu64 " rows was dropped",
+                      c->recipe->dataset[d].name, c->context->stream->plan.dataset[d].rows);
+        cursor_fail(c, err.code, err.text);
+        return;
+    }
+}
+
+static void note_parts(struct cursor *c, uint32_t l)
+{
+    uint32_t parts = source_parts(lane_source(c->lane[l].lane));
+    if (parts == c->lane[l].parts)
+        return;
+    c->lane[l].parts = parts;
+    check_barren(c);
+}
+
+/* Hands out sequences of lane @l as far as it may run; true when anything moved. */
 static bool pump_lane(struct cursor *c, uint32_t l)
 {
     struct cursor_lane *lane = &c->lane[l];
-    uint64_t limit = steps_start(c->recipe, window_end(c));
+    uint64_t limit = run_limit(c);
     bool moved = false;
 
     while (!lane->over && !lane->stuck && lane_position(lane->lane) < limit) {
@@ -215,6 +269,8 @@ static bool pump_lane(struct cursor *c, uint32_t l)
                              l * per_lane(c, held) +
                                  (uint32_t)(position - steps_start(c->recipe, step)),
                              &item);
+            if (lane->used != NULL)
+                lane->used[position % c->ring] = item.tokens;
             if (position + 1 == lane->next_snapshot)
                 save_lane(c, lane);
             moved = true;
@@ -252,6 +308,22 @@ static void pump_ahead(struct cursor *c, uint32_t l)
         measure_ahead(c, l, steps_start(c->recipe, c->target));
 }
 
+/* Once over all lanes; true when it is worth another round, since one lane may wait for another. */
+static bool pump_lanes(struct cursor *c)
+{
+    bool moved = false;
+    for (uint32_t l = 0; l < c->recipe->lanes && !c->failed; l++) {
+        if (c->lane[l].lane == NULL)
+            continue;
+        moved = pump_lane(c, l) || moved;
+        list_dropped(c, l);
+        note_parts(c, l);
+        if (!c->failed)
+            pump_ahead(c, l);
+    }
+    return moved && !c->failed;
+}
+
 bool cursor_pump(struct cursor *c)
 {
     bool moved = false;
@@ -262,15 +334,8 @@ bool cursor_pump(struct cursor *c)
             pad_lane(c, l);
         moved = true;
     }
-    for (uint32_t l = 0; l < c->recipe->lanes && !c->failed; l++) {
-        if (c->lane[l].lane == NULL)
-            continue;
-        /* Measuring what is planned may be done already, so that the lane runs on at once. */
-        moved = pump_lane(c, l) || moved;
-        list_dropped(c, l);
-        if (!c->failed)
-            pump_ahead(c, l);
-    }
+    while (pump_lanes(c))
+        moved = true;
     if (!c->failed)
         measure_fetch(c);
     return moved;
@@ -437,6 +502,32 @@ void cursor_waits_for(const struct cursor *c, uint64_t step, struct steps_cut cu
     lk_buf_putf(out, "workers: %s", pool_waits_for(c->context->pool));
 }
 
+bool cursor_seeking(const struct cursor *c)
+{
+    uint64_t start = steps_start(c->recipe, c->first_step);
+    for (uint32_t l = 0; l < c->recipe->lanes; l++)
+        if (c->lane[l].lane != NULL && !c->lane[l].over && lane_position(c->lane[l].lane) < start)
+            return true;
+    return false;
+}
+
+void cursor_lane_totals(const struct cursor *c, uint32_t l, struct lane_totals *ret_totals)
+{
+    const struct cursor_lane *lane = &c->lane[l];
+    lane_totals(lane->lane, ret_totals);
+    uint64_t steps = c->context->stream->finite ? cursor_steps(c) : UINT64_MAX;
+    if (steps == UINT64_MAX)
+        return;
+    uint64_t end = steps_start(c->recipe, steps);
+    for (uint64_t position = lane_position(lane->lane); position > end; position--) {
+        uint32_t tokens = lane->used[(position - 1) % c->ring];
+        ret_totals->tokens_out -= tokens;
+        ret_totals->pack.lost += tokens;
+        ret_totals->pack.padded -= c->recipe->sequence - tokens;
+        ret_totals->pack.sequences--;
+    }
+}
+
 static void add_totals(struct lane_totals *sum, const struct lane_totals *lane)
 {
     sum->rows += lane->rows;
@@ -472,7 +563,7 @@ void cursor_status(const struct cursor *c, struct cursor_status *ret_status)
         struct lane_totals totals;
         if (c->lane[l].lane == NULL)
             continue;
-        lane_totals(c->lane[l].lane, &totals);
+        cursor_lane_totals(c, l, &totals);
         add_totals(&ret_status->totals, &totals);
     }
 }

@@ -68,7 +68,7 @@ static void put_lanes(struct lk_buf *out, const struct stream *stream, const str
         struct lane_totals totals;
         if (lane == NULL)
             continue;
-        lane_totals(lane, &totals);
+        cursor_lane_totals(cursor, l, &totals);
         lk_buf_putf(out, "%s{\"lane\":%u,\"position\":%" PRIu64 ",", first ? "" : ",", l,
                     lane_position(lane));
         put_totals(out, &totals);

@@ -345,7 +345,7 @@ static bool good_step(struct engine *engine, struct rpc_call *call, uint64_t ste
     char detail[128];
     if (step < LK_STEP_MAX)
         return true;
-    snprintf(detail, sizeof detail, "step %" PRIu64 ": expected less than 2^53", step);
+    snprintf(detail, sizeof detail, "step %" PRIu64 ": expected less than 2^46", step);
     bad(engine, call, LK_INVALID_ARGUMENT, detail);
     return false;
 }

@@ -364,7 +364,7 @@ static void print_cuts(const struct dump *d, const struct lk_digest *placed, uin
     }
 }
 
-/* One step; false when it is the last, or is not given at all. */
+/* One step; false when it is not given: the stream has ended. */
 static bool print_step(const struct dump *d, uint64_t step)
 {
     uint32_t size = steps_size(&d->synth.recipe, step), missing = 0;
@@ -378,14 +378,15 @@ static bool print_step(const struct dump *d, uint64_t step)
         placed[row] = value_placed(digest_of(d, kept != NULL ? kept : &empty), step, row);
         sum = lk_digest_add(sum, placed[row]);
     }
-    if (missing == 0 || (d->synth.recipe.tail == LK_TAIL_PAD && missing < size && !failed)) {
+    bool given = missing == 0 || (d->synth.recipe.tail == LK_TAIL_PAD && missing < size && !failed);
+    if (given) {
         char hex[LK_DIGEST_HEX];
         lk_digest_hex(sum, hex);
         printf("step %" PRIu64 " %" PRIu32 " %s\n", step, size, hex);
         print_cuts(d, placed, size);
     }
     free(placed);
-    return missing == 0;
+    return given;
 }
 
 static void dump_done(struct dump *d)

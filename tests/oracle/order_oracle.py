@@ -432,10 +432,9 @@ def steps(case, lanes):
             rows += have + [None] * (share - len(have))
         whole = None not in rows
         failed = any(lane.end == "error" for lane in lanes)
-        if whole or (case["tail"] == "pad" and any(rows) and not failed):
-            yield step, rows
-        if not whole:
+        if not whole and not (case["tail"] == "pad" and any(rows) and not failed):
             return
+        yield step, rows
         step, position = step + 1, position + share
 
 
