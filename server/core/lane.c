@@ -70,7 +70,7 @@ static struct seq_params params_of(const struct lk_plan *plan, uint32_t lane, ui
         .best = stage->algorithm == LK_PACK_BEST_FIT,
         .pad_tail = recipe->tail == LK_TAIL_PAD,
         .key = plan_stage_key(plan, i, lane),
-        .datasets = recipe->n_datasets,
+        .bounds = {.datasets = recipe->n_datasets, .rows = plan->rows},
     };
     for (uint32_t before = 0; before < i; before++)
         params.packed |= recipe->stage[before].kind == LK_STAGE_PACK;

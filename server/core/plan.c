@@ -64,6 +64,7 @@ static enum lk_code plan_one(struct lk_plan *plan, uint32_t d, const struct lk_s
     made->blocks = count_blocks(shape, made->block_rows, made->block_first);
     made->key = lk_hash64(dataset->name, strlen(dataset->name), lk_key(plan->key, KEY_DATASETS));
     plan->group_of[d] = dataset->group;
+    plan->rows[d] = made->rows;
     return LK_OK;
 }
 
@@ -75,6 +76,7 @@ enum lk_code plan_init(struct lk_plan *plan, const struct lk_recipe *recipe,
     *plan = (struct lk_plan){.recipe = recipe, .key = lk_key(recipe->seed, 0)};
     plan->dataset = lk_zalloc(recipe->n_datasets, sizeof *plan->dataset);
     plan->group_of = lk_zalloc(recipe->n_datasets, sizeof *plan->group_of);
+    plan->rows = lk_zalloc(recipe->n_datasets, sizeof *plan->rows);
     for (uint32_t d = 0; d < recipe->n_datasets; d++) {
         enum lk_code code = plan_one(plan, d, &shape[d], err);
         if (code != LK_OK) {
@@ -91,6 +93,7 @@ void plan_done(struct lk_plan *plan)
         free(plan->dataset[d].block_first);
     free(plan->dataset);
     free(plan->group_of);
+    free(plan->rows);
     *plan = (struct lk_plan){0};
 }
 

@@ -37,6 +37,7 @@ struct lk_plan {
     const struct lk_recipe *recipe;
     struct plan_dataset *dataset; /* [recipe->n_datasets] */
     uint32_t *group_of;           /* [recipe->n_datasets] homogeneity groups */
+    uint64_t *rows;               /* [recipe->n_datasets] */
     uint64_t key;
 };
 

@@ -16,7 +16,8 @@ struct open {
 };
 
 struct concat {
-    uint32_t sequence, groups, datasets;
+    uint32_t sequence, groups;
+    struct seq_bounds bounds;
     const uint32_t *group_of;
     bool pad_tail;
     bool ended;
@@ -31,7 +32,7 @@ static void concat_init(void *stage, const struct seq_params *params)
     struct concat *c = stage;
     c->sequence = params->sequence;
     c->groups = params->groups;
-    c->datasets = params->datasets;
+    c->bounds = params->bounds;
     c->group_of = params->group_of;
     c->pad_tail = params->pad_tail;
     c->last = c->groups;
@@ -161,12 +162,12 @@ static void concat_load(void *stage, struct lk_reader *in)
     c->ended = lk_read_bounded(in, 1) == 1;
     c->drain = (uint32_t)lk_read_bounded(in, c->groups);
     if (lk_read_bounded(in, 1) == 1)
-        (void)seq_get_span(in, c->datasets, &c->rest);
+        (void)seq_get_span(in, &c->bounds, &c->rest);
     for (uint32_t g = 0; g < c->groups; g++) {
         uint32_t n = (uint32_t)lk_read_bounded(in, c->sequence);
         for (uint32_t i = 0; i < n && !in->bad; i++) {
             struct lk_span span;
-            if (!seq_get_span(in, c->datasets, &span))
+            if (!seq_get_span(in, &c->bounds, &span))
                 return;
             if (span.tokens >= c->sequence - c->open[g].tokens) {
                 in->bad = 1; /* a full sequence would have been handed out */

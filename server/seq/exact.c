@@ -41,7 +41,8 @@ struct pool {
 };
 
 struct exact {
-    uint32_t sequence, groups, datasets, capacity;
+    uint32_t sequence, groups, capacity;
+    struct seq_bounds bounds;
     const uint32_t *group_of;
     bool pad_tail;
     bool ended;
@@ -59,7 +60,7 @@ static void exact_init(void *stage, const struct seq_params *params)
     struct exact *e = stage;
     e->sequence = params->sequence;
     e->groups = params->groups;
-    e->datasets = params->datasets;
+    e->bounds = params->bounds;
     e->capacity = params->pool;
     e->group_of = params->group_of;
     e->pad_tail = params->pad_tail;
@@ -354,13 +355,13 @@ static void exact_load(void *stage, struct lk_reader *in)
     e->ended = lk_read_bounded(in, 1) == 1;
     e->group = (uint32_t)lk_read_bounded(in, e->ended ? e->groups : e->groups - 1);
     if (lk_read_bounded(in, 1) == 1)
-        (void)seq_get_span(in, e->datasets, &e->rest);
+        (void)seq_get_span(in, &e->bounds, &e->rest);
     for (uint32_t g = 0; g < e->groups; g++) {
         e->pool[g].taken = lk_read_varint(in);
         uint32_t n = (uint32_t)lk_read_bounded(in, (uint64_t)e->capacity + e->sequence);
         for (uint32_t i = 0; i < n && !in->bad; i++) {
             struct lk_span span;
-            if (!seq_get_span(in, e->datasets, &span))
+            if (!seq_get_span(in, &e->bounds, &span))
                 return;
             if (span.tokens > e->sequence || e->group_of[span.dataset] != g) {
                 in->bad = 1;

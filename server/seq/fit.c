@@ -35,7 +35,8 @@ struct group {
 };
 
 struct fit {
-    uint32_t sequence, groups, datasets, bins, leaves;
+    uint32_t sequence, groups, bins, leaves;
+    struct seq_bounds bounds;
     const uint32_t *group_of;
     bool best;
     bool ended;
@@ -110,7 +111,7 @@ static void fit_init(void *stage, const struct seq_params *params)
     LK_CHECK(params->pool >= 1);
     f->sequence = params->sequence;
     f->groups = params->groups;
-    f->datasets = params->datasets;
+    f->bounds = params->bounds;
     f->bins = params->pool;
     f->group_of = params->group_of;
     f->best = params->best;
@@ -299,7 +300,7 @@ static void load_bin(struct fit *f, struct group *group, struct lk_reader *in)
     }
     for (uint32_t i = 0; i < n; i++) {
         struct lk_span span;
-        if (!seq_get_span(in, f->datasets, &span) || span.tokens >= room) {
+        if (!seq_get_span(in, &f->bounds, &span) || span.tokens >= room) {
             in->bad = 1;
             return;
         }
@@ -316,7 +317,7 @@ static void fit_load(void *stage, struct lk_reader *in)
     f->drain_group = (uint32_t)lk_read_bounded(in, f->groups);
     f->drain_bin = (uint32_t)lk_read_bounded(in, f->bins);
     if (lk_read_bounded(in, 1) == 1)
-        (void)seq_get_span(in, f->datasets, &f->waiting);
+        (void)seq_get_span(in, &f->bounds, &f->waiting);
     for (uint32_t g = 0; g < f->groups; g++)
         for (uint32_t i = 0; i < f->bins && !in->bad; i++)
             load_bin(f, &f->group[g], in);

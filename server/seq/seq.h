@@ -57,6 +57,12 @@ struct seq_counts {
     uint64_t sequences;   /* handed out by pack */
 };
 
+/* What a span may refer to; checked when a state is loaded. Borrowed. */
+struct seq_bounds {
+    uint32_t datasets;
+    const uint64_t *rows; /* [datasets] how many each has; NULL: any */
+};
+
 struct seq_params {
     uint32_t sequence;    /* tokens */
     uint32_t max_tokens;  /* split */
@@ -68,7 +74,7 @@ struct seq_params {
     bool pad_tail;        /* pack: hand out the last, short sequences rather than drop them */
     bool packed;          /* shuffle: of sequences, after pack, rather than of records */
     uint64_t key;         /* shuffle: of this lane and stage */
-    uint32_t datasets;    /* for checks when loading */
+    struct seq_bounds bounds;
 };
 
 struct seq_ops {
@@ -92,7 +98,7 @@ extern const struct seq_ops seq_split, seq_shuffle, seq_concat, seq_fit, seq_exa
 
 /* Spans as bytes: shared by the stages' save and load. */
 void seq_put_span(struct lk_buf *out, const struct lk_span *span);
-bool seq_get_span(struct lk_reader *in, uint32_t datasets, struct lk_span *ret_span);
+bool seq_get_span(struct lk_reader *in, const struct seq_bounds *bounds, struct lk_span *ret_span);
 
 /* The first @tokens of @span; and takes them off it. @tokens < span->tokens. */
 struct lk_span seq_take(struct lk_span *span, uint32_t tokens);

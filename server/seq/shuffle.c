@@ -25,7 +25,8 @@ struct shuffle {
     uint32_t capacity;
     uint32_t n;          /* slots 0…n-1 are waiting; slot n is the item last given */
     uint32_t taken;      /* since the last emission: survives SEQ_WANT */
-    uint32_t datasets;
+    struct seq_bounds bounds;
+    uint64_t tokens_max; /* of an item */
     uint32_t spans;      /* of an item, at most */
     bool ended;
     struct slot *slot;   /* [capacity + 1] */
@@ -42,7 +43,8 @@ static void shuffle_init(void *stage, const struct seq_params *params)
     LK_CHECK(params->buffer >= 2);
     s->key = params->key;
     s->capacity = params->buffer;
-    s->datasets = params->datasets;
+    s->bounds = params->bounds;
+    s->tokens_max = params->packed ? params->sequence : UINT32_MAX;
     s->spans = most_spans(params);
     s->slot = lk_zalloc((size_t)s->capacity + 1, sizeof *s->slot);
 }
@@ -149,9 +151,12 @@ static void shuffle_load(void *stage, struct lk_reader *in)
         }
         (void)slot_room(slot, spans);
         slot->n = spans;
-        slot->tokens = 0;
-        for (uint32_t j = 0; j < spans && seq_get_span(in, s->datasets, &slot->span[j]); j++)
-            slot->tokens += slot->span[j].tokens;
+        uint64_t tokens = 0;
+        for (uint32_t j = 0; j < spans && seq_get_span(in, &s->bounds, &slot->span[j]); j++)
+            tokens += slot->span[j].tokens;
+        if (tokens > s->tokens_max)
+            in->bad = 1;
+        slot->tokens = (uint32_t)tokens;
         s->n = i + 1;
     }
 }

@@ -6,7 +6,7 @@
 
 struct split {
     uint32_t max_tokens;
-    uint32_t datasets;
+    struct seq_bounds bounds;
     struct lk_span rest; /* of the record being split; tokens 0 = none */
     struct lk_span part; /* the item last given */
 };
@@ -16,7 +16,7 @@ static void split_init(void *stage, const struct seq_params *params)
     struct split *s = stage;
     LK_CHECK(params->max_tokens > 0);
     s->max_tokens = params->max_tokens;
-    s->datasets = params->datasets;
+    s->bounds = params->bounds;
 }
 
 static void split_done(void *stage)
@@ -62,7 +62,7 @@ static void split_load(void *stage, struct lk_reader *in)
 {
     struct split *s = stage;
     if (lk_read_bounded(in, 1) == 1)
-        (void)seq_get_span(in, s->datasets, &s->rest);
+        (void)seq_get_span(in, &s->bounds, &s->rest);
 }
 
 static void split_check(const void *stage)

@@ -14,15 +14,17 @@ void seq_put_span(struct lk_buf *out, const struct lk_span *span)
     lk_buf_put_varint(out, span->tokens);
 }
 
-bool seq_get_span(struct lk_reader *in, uint32_t datasets, struct lk_span *ret_span)
+bool seq_get_span(struct lk_reader *in, const struct seq_bounds *bounds, struct lk_span *ret_span)
 {
     struct lk_span span;
-    span.dataset = (uint32_t)lk_read_bounded(in, datasets - 1);
+    span.dataset = (uint32_t)lk_read_bounded(in, bounds->datasets - 1);
     span.epoch = (uint32_t)lk_read_bounded(in, UINT32_MAX);
     span.row = lk_read_varint(in);
     span.first = (uint32_t)lk_read_bounded(in, UINT32_MAX);
     span.tokens = (uint32_t)lk_read_bounded(in, UINT32_MAX);
     if (span.tokens == 0 || (uint64_t)span.first + span.tokens > UINT32_MAX)
+        in->bad = 1;
+    if (!in->bad && bounds->rows != NULL && span.row >= bounds->rows[span.dataset])
         in->bad = 1;
     if (in->bad)
         return false;

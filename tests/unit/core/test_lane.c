@@ -259,6 +259,15 @@ static void some_state(uint32_t number, struct lk_buf *out)
     lane_free(lane);
 }
 
+/* What a loaded lane still holds refers to rows that exist, however the state came about. */
+static void draw_what_waits(struct lk_lane *lane)
+{
+    struct lk_item item;
+    for (int i = 0; i < 50 && lane_next(lane, &item) == SEQ_OK; i++)
+        for (uint32_t j = 0; j < item.n; j++)
+            ck_assert_uint_lt(item.span[j].row, s.plan.dataset[item.span[j].dataset].rows);
+}
+
 static enum lk_code load_copy(uint32_t number, const void *bytes, size_t n)
 {
     uint8_t *copy = lk_alloc(n + 1); /* of its own size, so that a read beyond it is found */
@@ -266,6 +275,8 @@ static enum lk_code load_copy(uint32_t number, const void *bytes, size_t n)
     memcpy(copy, bytes, n);
     copy = lk_resize(copy, n > 0 ? n : 1, 1);
     enum lk_code code = lane_load(lane, copy, n, &err);
+    if (code == LK_OK)
+        draw_what_waits(lane);
     lane_free(lane);
     free(copy);
     return code;

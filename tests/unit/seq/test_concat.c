@@ -9,7 +9,7 @@ static const char *concat(uint32_t sequence, bool pad, const uint32_t *tokens, u
     struct trial t;
     trial_init(&t, SEQ_CONCAT,
                &(struct seq_params){.sequence = sequence, .groups = 1, .group_of = group_of,
-                                    .pad_tail = pad, .datasets = 1},
+                                    .pad_tail = pad, .bounds.datasets = 1},
                &(struct feed){.tokens = tokens, .n = n, .wants = true});
     const char *said = trial_text(&t, 1000, text);
     ck_assert_uint_eq(t.feed.fed, t.out + t.counts.lost);
@@ -78,7 +78,7 @@ START_TEST(groups_never_share_a_sequence_and_end_in_their_order)
     struct trial t;
     trial_init(&t, SEQ_CONCAT,
                &(struct seq_params){.sequence = 4, .groups = 2, .group_of = group_of,
-                                    .pad_tail = true, .datasets = 3},
+                                    .pad_tail = true, .bounds.datasets = 3},
                &(struct feed){.tokens = tokens, .dataset = dataset, .n = 4});
     ck_assert_str_eq(trial_text(&t, 1000, &text), "0:0+3 2:0+1 / 2:1+2 3:0+2 / 1:0+3 / 3:2+1");
     trial_done(&t);

@@ -15,12 +15,12 @@ struct variant {
 #define PACKS(kind_, pool_, best_, pad_)                                                           \
     {.kind = (kind_),                                                                              \
      .params = {.sequence = T, .pool = (pool_), .groups = 2, .group_of = group_of, .best = (best_), \
-                .pad_tail = (pad_), .datasets = DATASETS}}
+                .pad_tail = (pad_), .bounds.datasets = DATASETS}}
 
 static const struct variant variants[] = {
-    {.kind = SEQ_SPLIT, .params = {.sequence = T, .max_tokens = 5, .datasets = DATASETS}},
-    {.kind = SEQ_SHUFFLE, .params = {.sequence = T, .buffer = 8, .key = 3, .datasets = DATASETS}},
-    {.kind = SEQ_SHUFFLE, .params = {.sequence = T, .buffer = 2, .key = 3, .datasets = DATASETS}},
+    {.kind = SEQ_SPLIT, .params = {.sequence = T, .max_tokens = 5, .bounds.datasets = DATASETS}},
+    {.kind = SEQ_SHUFFLE, .params = {.sequence = T, .buffer = 8, .key = 3, .bounds.datasets = DATASETS}},
+    {.kind = SEQ_SHUFFLE, .params = {.sequence = T, .buffer = 2, .key = 3, .bounds.datasets = DATASETS}},
     PACKS(SEQ_CONCAT, 0, false, false),
     PACKS(SEQ_CONCAT, 0, false, true),
     PACKS(SEQ_FIT, 1, false, false),

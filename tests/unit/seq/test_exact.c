@@ -11,7 +11,7 @@ static void make_trial(struct trial *t, uint32_t sequence, uint32_t pool, bool p
 {
     trial_init(t, SEQ_EXACT,
                &(struct seq_params){.sequence = sequence, .pool = pool, .groups = 1,
-                                    .group_of = group_of, .pad_tail = pad, .datasets = 1},
+                                    .group_of = group_of, .pad_tail = pad, .bounds.datasets = 1},
                &(struct feed){.tokens = tokens, .n = n, .wants = true});
 }
 
@@ -228,7 +228,7 @@ START_TEST(groups_never_share_a_sequence)
     }
     trial_init(&t, SEQ_EXACT,
                &(struct seq_params){.sequence = 100, .pool = 7, .groups = 2, .group_of = group_of,
-                                    .pad_tail = true, .datasets = 2},
+                                    .pad_tail = true, .bounds.datasets = 2},
                &(struct feed){.tokens = tokens, .dataset = dataset, .n = N, .wants = true});
     while (trial_next(&t, &item) == SEQ_OK)
         for (uint32_t i = 1; i < item.n; i++)

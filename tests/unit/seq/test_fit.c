@@ -10,7 +10,7 @@ static void make_trial(struct trial *t, bool best, uint32_t bins, const uint32_t
 {
     trial_init(t, SEQ_FIT,
                &(struct seq_params){.sequence = T, .pool = bins, .groups = 1, .group_of = group_of,
-                                    .best = best, .datasets = 1},
+                                    .best = best, .bounds.datasets = 1},
                &(struct feed){.tokens = tokens, .n = n, .wants = true});
 }
 

@@ -10,7 +10,7 @@ static void make_trial(struct trial *t, uint32_t buffer, uint64_t key, bool want
     for (int i = 0; i < N; i++)
         ones[i] = 1;
     trial_init(t, SEQ_SHUFFLE,
-               &(struct seq_params){.buffer = buffer, .key = key, .sequence = 8, .datasets = 1},
+               &(struct seq_params){.buffer = buffer, .key = key, .sequence = 8, .bounds.datasets = 1},
                &(struct feed){.tokens = ones, .n = N, .wants = wants});
 }
 

@@ -4,7 +4,7 @@
 static const char *split(uint32_t most, const uint32_t *tokens, uint32_t n, struct lk_buf *text)
 {
     struct trial t;
-    trial_init(&t, SEQ_SPLIT, &(struct seq_params){.max_tokens = most, .datasets = 1},
+    trial_init(&t, SEQ_SPLIT, &(struct seq_params){.max_tokens = most, .bounds.datasets = 1},
                &(struct feed){.tokens = tokens, .n = n, .wants = true});
     const char *said = trial_text(&t, 1000, text);
     ck_assert_uint_eq(t.out, t.feed.fed);
