@@ -183,7 +183,7 @@ check: ## install what is missing, build, run every test, also under ASan and UB
 	@deploy/deps.sh check
 	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers
 	@sh tests/fetch_oracles.sh $(BUILD)/venv || echo "check: no reference libraries: some tests will be skipped"
-	@tests/run.sh --build $(BUILD) --sanitized $(ASAN) --jobs $(JOBS) --make "$(MAKE)"
+	@+tests/run.sh --build $(BUILD) --sanitized $(ASAN) --jobs $(JOBS)
 
 demo: ## install what is missing, build, and see identical batches whatever happens to the machines
 	@deploy/deps.sh demo
