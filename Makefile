@@ -192,6 +192,14 @@ demo: ## install what is missing, build, and see identical batches whatever happ
 	@python3 tests/demo/corpus.py $(BUILD)/demo/data
 	@python3 tests/demo/demo.py $(BUILD)
 
+BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/bench_*.c))
+.PHONY: bench
+bench: ## measure, print a table, write build/bench.json; BENCH=quick: the rough figures in a minute
+	@deploy/deps.sh demo
+	@+$(MAKE) --no-print-directory -j$(JOBS) all $(BENCH_BIN)
+	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers gpt2
+	@BENCH=$(BENCH) python3 tests/bench/bench.py $(BUILD)
+
 deps: ## install the packages that building and testing need
 	@deploy/deps.sh check
 
