@@ -12,11 +12,19 @@ void lk_added_done(struct lk_added *added)
     free(added->tokens);
     free(added->raw.sorted);
     free(added->normal.sorted);
+    lk_names_done(&added->texts);
+    lk_names_done(&added->patterns[0]);
+    lk_names_done(&added->patterns[1]);
     *added = (struct lk_added){0};
 }
 
 void lk_added_push(struct lk_added *added, struct lk_added_token token)
 {
+    (void)lk_names_add(&added->texts, token.text, token.n, (uint32_t)added->n);
+    (void)lk_names_add(&added->patterns[token.normalized], token.pattern, token.pattern_n,
+                       (uint32_t)added->n);
+    if (token.id >= added->end_id)
+        added->end_id = token.id + 1;
     if ((added->n & (added->n - 1)) == 0) /* a power of two: full */
         added->tokens = lk_resize(added->tokens, added->n == 0 ? 1 : added->n * 2,
                                   sizeof *added->tokens);
@@ -65,10 +73,13 @@ void lk_added_sort(struct lk_added *added)
 
 const struct lk_added_token *lk_added_find(const struct lk_added *added, const void *text, size_t n)
 {
-    for (size_t i = 0; i < added->n; i++)
-        if (added->tokens[i].n == n && memcmp(added->tokens[i].text, text, n) == 0)
-            return &added->tokens[i];
-    return NULL;
+    uint32_t number = lk_names_find(&added->texts, text, n);
+    return number != LK_NO_ID ? &added->tokens[number] : NULL;
+}
+
+bool lk_added_has_pattern(const struct lk_added *added, bool normalized, const void *pattern, size_t n)
+{
+    return lk_names_find(&added->patterns[normalized], pattern, n) != LK_NO_ID;
 }
 
 /* The first index in [low, high) whose pattern has a byte >= @byte at @at; patterns there agree in

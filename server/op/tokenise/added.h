@@ -20,6 +20,9 @@ struct lk_added_token {
 struct lk_added {
     struct lk_added_token *tokens;
     size_t n;
+    uint32_t end_id;             /* above every id of them */
+    struct lk_names texts;       /* text → number in tokens */
+    struct lk_names patterns[2]; /* pattern → number, of raw and of normalised tokens */
     /* Tokens looked for in the text as it is, and those looked for in normalised text: each sorted
      * by pattern, with a set of first bytes. */
     struct lk_added_set {
@@ -31,11 +34,13 @@ struct lk_added {
 };
 
 void lk_added_done(struct lk_added *added);
-/* Takes over @token's strings. */
+/* Takes over @token's strings, which no other may have. */
 void lk_added_push(struct lk_added *added, struct lk_added_token token);
 /* Once, when all are there. */
 void lk_added_sort(struct lk_added *added);
 const struct lk_added_token *lk_added_find(const struct lk_added *added, const void *text, size_t n);
+/* Is there one with this pattern, looked for in the same text? */
+bool lk_added_has_pattern(const struct lk_added *added, bool normalized, const void *pattern, size_t n);
 
 /* A part of a text: plain text (token NULL), or a token. */
 struct lk_part {

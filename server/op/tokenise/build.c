@@ -192,12 +192,7 @@ out:
 /* The reference's rule for a token that the vocabulary lacks. */
 static uint32_t next_free_id(const struct lk_added *added, const struct lk_names *names)
 {
-    uint32_t next = (uint32_t)names->n;
-
-    for (size_t i = 0; i < added->n; i++)
-        if (added->tokens[i].id >= next)
-            next = added->tokens[i].id + 1;
-    return next;
+    return added->end_id > names->n ? added->end_id : (uint32_t)names->n;
 }
 
 enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
@@ -229,14 +224,10 @@ enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_fi
     } else {
         lk_buf_put(&pattern, token->text, token->n);
     }
-    for (size_t i = 0; i < tokenizer->added.n; i++) {
-        const struct lk_added_token *other = &tokenizer->added.tokens[i];
-        if (other->normalized == token->normalized && other->pattern_n == pattern.len &&
-            memcmp(other->pattern, pattern.data, pattern.len) == 0) {
-            lk_buf_done(&pattern); /* the reference takes either, by chance */
-            return fail_about(err, "after normalisation another added token is the same as ",
-                              token->text, token->n, "");
-        }
+    if (lk_added_has_pattern(&tokenizer->added, token->normalized, pattern.data, pattern.len)) {
+        lk_buf_done(&pattern); /* the reference takes either, by chance */
+        return fail_about(err, "after normalisation another added token is the same as ",
+                          token->text, token->n, "");
     }
     copy.text = lk_alloc(token->n);
     memcpy(copy.text, token->text, token->n);
