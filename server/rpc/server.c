@@ -1,6 +1,6 @@
 /*
  * Threads: nng's callbacks (recv_done, pipe_added, pipe_removed) run on nng's threads. All they do is
- * check a frame, change the lists under the mutex, and write to the eventfd. The rest is the owner's
+ * check a frame, and change the lists and the eventfd under the mutex. The rest is the owner's
  * thread. Answers go out through nng_sendmsg on the owner's thread, outside the mutex: a raw socket
  * takes a message at once, hands it to the connection's own queue, and drops it if that is full
  * (64 answers that a peer does not read): a slow reader slows nobody but itself.
@@ -32,6 +32,7 @@
 #define REQUEST_ID_BYTES 4 /* of REQ/REP, before the body */
 #define CARE_MS 1000
 #define REFUSED_MIN 1024 /* refusals that may wait to be sent, at least */
+#define OWN_A_TURN 64 /* refusals and the like that one rpc_server_next answers */
 #define SEND_QUEUE 256 /* messages between the owner and nng's threads */
 #define DEADLINE_DEFAULT_MS (10 * 60 * 1000)
 
@@ -48,9 +49,10 @@ struct rpc_server {
     nng_aio *ticker; /* for looking after the listeners */
     uint32_t calls_max;
     uint32_t deadline_max_ms;
-    int wake;
+    int wake; /* readable while something is queued */
 
     pthread_mutex_t mutex;
+    bool awake;             /* the eventfd is set */
     struct item_list queue; /* not yet seen by the owner */
     struct item_list taken; /* calls that the owner holds */
     struct peer_table peers;
@@ -69,14 +71,19 @@ static int64_t now_ms(void)
 
 /* ---- nng's side ---- */
 
-static void wake(struct rpc_server *s)
+/* The eventfd says whether there is something for the owner. It changes together with the queue, under
+ * the mutex: so the owner may stop taking at any point, and is woken for what it left. */
+static void wake_update(struct rpc_server *s)
 {
-    uint64_t one = 1;
-    ssize_t n;
-    do
-        n = write(s->wake, &one, sizeof one);
-    while (n < 0 && errno == EINTR);
-    /* EAGAIN: the counter is full, so the owner is awake already. */
+    bool wanted = items_first(&s->queue) != NULL || s->care_due;
+    uint64_t count = 1;
+
+    if (wanted == s->awake)
+        return;
+    s->awake = wanted;
+    /* Neither can fail: it does not block, and the count is 0 or 1. */
+    ssize_t n = wanted ? write(s->wake, &count, sizeof count) : read(s->wake, &count, sizeof count);
+    LK_CHECK(n == (ssize_t)sizeof count);
 }
 
 static void call_fill(struct item *item, const struct lk_envelope *e, uint32_t cap_ms)
@@ -172,10 +179,9 @@ static void request_take(struct rpc_server *s, nng_msg *request)
         s->stats.refused_malformed++;
     if (queued)
         items_append(&s->queue, item);
+    wake_update(s);
     (void)pthread_mutex_unlock(&s->mutex);
-    if (queued)
-        wake(s);
-    else
+    if (!queued)
         items_free(item);
 }
 
@@ -211,9 +217,8 @@ static void pipe_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
     struct peer *peer = peers_find(&s->peers, (uint32_t)nng_pipe_id(pipe));
     if (peer != NULL)
         peer_end(s, peer);
+    wake_update(s);
     (void)pthread_mutex_unlock(&s->mutex);
-    if (peer != NULL)
-        wake(s);
 }
 
 /* ---- opening ---- */
@@ -257,8 +262,8 @@ static void ticked(void *arg)
         return;
     (void)pthread_mutex_lock(&s->mutex);
     s->care_due = true;
+    wake_update(s);
     (void)pthread_mutex_unlock(&s->mutex);
-    wake(s);
     nng_sleep_aio(CARE_MS, s->ticker);
 }
 
@@ -331,6 +336,7 @@ static struct item *queue_take(struct rpc_server *s)
         if (item->kind == ITEM_REFUSED)
             s->n_refused--;
     }
+    wake_update(s);
     (void)pthread_mutex_unlock(&s->mutex);
     if (dead >= 0)
         listening_revive(&s->listening, (uint32_t)dead);
@@ -405,40 +411,26 @@ static void answer_own(struct item *item)
                      NULL);
 }
 
-/* Nothing is queued: resets the eventfd. A wake-up that comes between is not lost, as the queue is
- * looked at once more after this. */
-static void wake_clear(struct rpc_server *s)
-{
-    uint64_t count;
-    ssize_t n = read(s->wake, &count, sizeof count);
-    (void)n;
-}
-
 bool rpc_server_next(struct rpc_server *server, struct rpc_event *ret_event)
 {
-    bool cleared = false;
-
-    for (;;) {
+    for (uint32_t own = 0; own < OWN_A_TURN; own++) {
         struct item *item = queue_take(server);
-        if (item == NULL && cleared)
+        if (item == NULL)
             return false;
-        if (item == NULL) {
-            wake_clear(server);
-            cleared = true;
-            continue;
-        }
         if (item->kind == ITEM_CALL) {
             *ret_event = (struct rpc_event){RPC_EVENT_CALL, &item->call, item->call.peer};
-        } else if (item->kind == ITEM_PEER_GONE) {
-            *ret_event = (struct rpc_event){RPC_EVENT_PEER_GONE, NULL, item->call.peer};
-            items_free(item);
-        } else {
-            answer_own(item);
-            items_free(item);
-            continue;
+            return true;
         }
-        return true;
+        bool gone = item->kind == ITEM_PEER_GONE;
+        if (gone)
+            *ret_event = (struct rpc_event){RPC_EVENT_PEER_GONE, NULL, item->call.peer};
+        else
+            answer_own(item);
+        items_free(item);
+        if (gone)
+            return true;
     }
+    return false;
 }
 
 static struct item *item_of(struct rpc_call *call)

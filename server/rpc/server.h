@@ -61,7 +61,14 @@ void rpc_server_close(struct rpc_server *server);
 /* Address number @i as clients can dial it, with the real port. */
 const char *rpc_server_address(const struct rpc_server *server, uint32_t i);
 
-int rpc_server_fd(const struct rpc_server *server); /* readable: rpc_server_next has something */
+/*
+ * The descriptor is readable as long as something is queued, and only then: whoever polls it (level
+ * triggered) may stop taking events at any point, and is woken for the rest. So take some events, do
+ * what else there is to do, and come back: peers who flood the service cannot hold its owner.
+ * False: nothing for now. If the descriptor is still readable then, refusals were answered meanwhile,
+ * as many as one call answers, and there is more.
+ */
+int rpc_server_fd(const struct rpc_server *server);
 bool rpc_server_next(struct rpc_server *server, struct rpc_event *ret_event);
 
 struct rpc_slice {

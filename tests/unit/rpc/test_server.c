@@ -724,6 +724,123 @@ START_TEST(hundreds_of_peers_come_and_go)
 }
 END_TEST
 
+/* --- stopping early --- */
+
+static bool readable(struct rpc_server *server, int wait_ms)
+{
+    struct pollfd p = {.fd = rpc_server_fd(server), .events = POLLIN};
+    return poll(&p, 1, wait_ms) == 1;
+}
+
+/* Lets the server's threads queue @n calls that the owner has not answered, some of them taken. */
+static void wait_waiting(struct rpc_server *server, uint32_t n)
+{
+    struct rpc_stats stats;
+    for (int i = 0; i < WAIT_MS; i++) {
+        rpc_server_stats(server, &stats);
+        if (stats.waiting == n)
+            return;
+        (void)poll(NULL, 0, 1);
+    }
+    ck_abort_msg("%u calls wait, expected %u", stats.waiting, n);
+}
+
+START_TEST(descriptor_is_readable_while_something_is_queued_and_only_then)
+{
+    char *address = in_dir("a");
+    struct rpc_server *server = open_server(address);
+    struct rpc_event event[3];
+    nng_socket s[3];
+    ck_assert(!readable(server, 0));
+    for (uint32_t i = 0; i < 3; i++) {
+        s[i] = dial(address);
+        send_call(s[i], i);
+        wait_waiting(server, i + 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        ck_assert(readable(server, 0));
+        ck_assert(rpc_server_next(server, &event[i]));
+    }
+    ck_assert(!readable(server, 0)); /* without asking once more */
+    ck_assert(!rpc_server_next(server, &event[0]));
+    for (int i = 0; i < 3; i++) {
+        reply_json(event[i].call, "{}");
+        ck_assert_int_eq(receive_status(s[i]), LK_OK);
+        ck_assert_int_eq(nng_close(s[i]), 0);
+    }
+    rpc_server_close(server);
+    free(address);
+}
+END_TEST
+
+/* Takes one event at a moment when others may just be arriving, and stops. */
+START_TEST(owner_that_stops_early_is_woken_for_the_rest)
+{
+    char *address = in_dir("a");
+    struct rpc_server *server = open_server(address);
+    nng_socket s[3];
+    for (int i = 0; i < 3; i++)
+        s[i] = dial(address);
+    for (int round = 0; round < 1000; round++) {
+        struct rpc_event event[3];
+        for (int i = 0; i < 3; i++)
+            send_call(s[i], (uint64_t)round);
+        while (!rpc_server_next(server, &event[0])) /* busy: to be in the middle of it */
+            continue;
+        for (int i = 1; i < 3; i++) {
+            ck_assert_msg(readable(server, WAIT_MS), "round %d: not woken for call %d", round, i);
+            ck_assert(rpc_server_next(server, &event[i]));
+        }
+        for (int i = 0; i < 3; i++)
+            reply_json(event[i].call, "{}");
+        for (int i = 0; i < 3; i++)
+            ck_assert_int_eq(receive_status(s[i]), LK_OK);
+    }
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(nng_close(s[i]), 0);
+    rpc_server_close(server);
+    free(address);
+}
+END_TEST
+
+START_TEST(flood_of_malformed_messages_is_answered_bit_by_bit)
+{
+    enum { FLOOD = 200, BIT = 64 };
+    char *address = in_dir("a");
+    struct rpc_server *server = open_server(address);
+    struct rpc_event event;
+    struct rpc_stats stats = {0};
+    nng_socket s;
+    uint8_t body[64];
+    nng_msg *message;
+    ck_assert_int_eq(nng_req0_open_raw(&s), 0);
+    ck_assert_int_eq(nng_dial(s, address, NULL, 0), 0);
+    size_t n = frame(body, 5, "abc", 3, 1000);
+    for (uint32_t i = 0; i < FLOOD; i++) {
+        ck_assert_int_eq(nng_msg_alloc(&message, 0), 0);
+        ck_assert_int_eq(nng_msg_header_append_u32(message, 0x80000001u + i), 0);
+        ck_assert_int_eq(nng_msg_append(message, body, n - 1), 0);
+        ck_assert_int_eq(nng_sendmsg(s, message, 0), 0);
+    }
+    for (int i = 0; i < WAIT_MS && stats.refused_malformed < FLOOD; i++) {
+        (void)poll(NULL, 0, 1);
+        rpc_server_stats(server, &stats);
+    }
+    ck_assert_uint_eq(stats.refused_malformed, FLOOD);
+    uint32_t turns = 0;
+    for (; readable(server, 0); turns++) {
+        rpc_server_stats(server, &stats);
+        ck_assert_uint_eq(stats.replies, turns * BIT);
+        ck_assert(!rpc_server_next(server, &event));
+    }
+    ck_assert_uint_eq(turns, (FLOOD + BIT - 1) / BIT);
+    good_client_is_served(server, address);
+    ck_assert_int_eq(nng_close(s), 0);
+    rpc_server_close(server);
+    free(address);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("rpc/server");
@@ -750,6 +867,9 @@ Suite *suite(void)
     tcase_add_test(t, ipv6_loopback_works);
     tcase_add_test(t, close_with_calls_waiting_is_clean);
     tcase_add_test(t, hundreds_of_peers_come_and_go);
+    tcase_add_test(t, descriptor_is_readable_while_something_is_queued_and_only_then);
+    tcase_add_test(t, owner_that_stops_early_is_woken_for_the_rest);
+    tcase_add_test(t, flood_of_malformed_messages_is_answered_bit_by_bit);
     suite_add_tcase(s, t);
     return s;
 }
