@@ -6,6 +6,7 @@
 #include <nng/protocol/reqrep0/req.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define REPLY_MAX ((size_t)1 << 30)
@@ -13,18 +14,22 @@
 #define SEND_QUEUE 128
 #define RECONNECT_MIN_MS 20
 #define RECONNECT_MAX_MS 2000
+#define REDIAL_MS 3000 /* down for so long although nng tries every two seconds at least */
 #define NEVER_MS (24 * 3600 * 1000)
 #define REQUEST_BIT 0x80000000u /* marks the last number of an SP header */
 
 struct link {
+    char *address;
     nng_socket socket;
     nng_dialer dialer;
+    bool last;               /* no connection after this one */
     nng_aio *receiver;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     nng_pipe pipe;           /* of the connection that is up */
     uint64_t connection;     /* 0: down */
     uint64_t connections;
+    int64_t down_ms;         /* since when there is none, or since it was last dialled anew */
     nng_msg *inbox[INBOX_MAX]; /* a ring */
     uint32_t first, count;
 };
@@ -71,6 +76,7 @@ static void pipe_changed(nng_pipe pipe, nng_pipe_ev event, void *arg)
         link->connection = ++link->connections;
     } else if (nng_pipe_id(pipe) == nng_pipe_id(link->pipe)) {
         link->connection = 0;
+        link->down_ms = lkc_link_now_ms();
     }
     (void)pthread_cond_signal(&link->changed);
     (void)pthread_mutex_unlock(&link->mutex);
@@ -113,7 +119,9 @@ int lkc_link_open(const char *address, struct link **ret_link)
         return NNG_ENOMEM;
     (void)pthread_mutex_init(&link->mutex, NULL);
     condition_init(&link->changed);
-    int rv = nng_req0_open_raw(&link->socket);
+    link->address = strdup(address);
+    link->down_ms = lkc_link_now_ms();
+    int rv = link->address == NULL ? NNG_ENOMEM : nng_req0_open_raw(&link->socket);
     if (rv == 0)
         rv = socket_prepare(link);
     if (rv == 0)
@@ -132,6 +140,7 @@ int lkc_link_open(const char *address, struct link **ret_link)
 
 void lkc_link_last(struct link *link)
 {
+    link->last = true;
     (void)nng_dialer_set_ms(link->dialer, NNG_OPT_RECONNMAXT, NEVER_MS);
     (void)nng_dialer_set_ms(link->dialer, NNG_OPT_RECONNMINT, NEVER_MS);
 }
@@ -151,6 +160,7 @@ void lkc_link_close(struct link *link)
         nng_msg_free(message);
     (void)pthread_cond_destroy(&link->changed);
     (void)pthread_mutex_destroy(&link->mutex);
+    free(link->address);
     free(link);
 }
 
@@ -176,15 +186,32 @@ nng_msg *lkc_link_take(struct link *link)
     return message;
 }
 
+/* A dialer over ipc whose peer dies while they greet each other may be told that it was closed; nng
+ * 1.5.2 then takes it for closed by us, and never dials again. Another one does. */
+static void redial(struct link *link)
+{
+    (void)nng_dialer_close(link->dialer);
+    (void)nng_dial(link->socket, link->address, &link->dialer, NNG_FLAG_NONBLOCK);
+}
+
 void lkc_link_wait(struct link *link, uint64_t connection, int64_t until_ms)
 {
-    struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
     int rv = 0;
 
     (void)pthread_mutex_lock(&link->mutex);
+    bool down = link->connection == 0 && !link->last;
+    if (down && link->down_ms + REDIAL_MS < until_ms)
+        until_ms = link->down_ms + REDIAL_MS;
+    struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
     while (rv == 0 && link->count == 0 && link->connection == connection)
         rv = pthread_cond_timedwait(&link->changed, &link->mutex, &until);
+    int64_t now = lkc_link_now_ms();
+    bool overdue = down && link->connection == 0 && now >= link->down_ms + REDIAL_MS;
+    if (overdue)
+        link->down_ms = now;
     (void)pthread_mutex_unlock(&link->mutex);
+    if (overdue)
+        redial(link);
 }
 
 bool lkc_link_send(struct link *link, const struct lk_envelope *envelope, const ProtobufCMessage *header)

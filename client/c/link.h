@@ -35,7 +35,7 @@ uint64_t lkc_link_connection(struct link *link);
 nng_msg *lkc_link_take(struct link *link);
 
 /* Returns once there is a message, or the connection is another than @connection, or it is @until_ms
- * on CLOCK_MONOTONIC. */
+ * on CLOCK_MONOTONIC; sooner when the connection is down, which it sees to. */
 void lkc_link_wait(struct link *link, uint64_t connection, int64_t until_ms);
 
 /* Sends a request; false: not accepted, as if it were lost with the connection. */
