@@ -6,7 +6,9 @@
 #include <stdio.h>
 
 /* Bytes a thing takes in a lane, rounded up from the stages' own structures. */
-#define RECORD_BYTES  64ull   /* a slot of a shuffle, with its span */
+#define RECORD_BYTES  64ull   /* a slot of a shuffle of records, with its span */
+#define PACKED_BYTES  512ull  /* a slot of a shuffle of sequences, of a dozen documents or so */
+#define STEPS_AT_ONCE 4       /* batch slots that a stream has at least */
 #define POOL_BYTES    96ull   /* a waiting record or an open bin of pack */
 #define LENGTH_BYTES  16ull   /* a group's tables, for each length up to the sequence */
 #define DATASET_BYTES 4096ull /* a dataset's position and the rows measured ahead */
@@ -21,14 +23,15 @@ uint64_t lk_recipe_step_bytes(const struct lk_recipe *recipe)
     return (uint64_t)most * recipe->sequence * 4; /* at most 2^38 */
 }
 
-static uint64_t stage_bytes(const struct lk_recipe *recipe, const struct lk_stage_recipe *stage)
+static uint64_t stage_bytes(const struct lk_recipe *recipe, const struct lk_stage_recipe *stage,
+                            bool packed)
 {
     uint64_t tables = stage->algorithm == LK_PACK_CONCAT ? 0 : LENGTH_BYTES * recipe->sequence;
     switch (stage->kind) {
     case LK_STAGE_SPLIT:
         return 0;
     case LK_STAGE_SHUFFLE:
-        return RECORD_BYTES * stage->buffer;
+        return (packed ? PACKED_BYTES : RECORD_BYTES) * stage->buffer;
     case LK_STAGE_PACK:
         return stage->groups * (tables + POOL_BYTES * stage->pool);
     }
@@ -39,8 +42,11 @@ static uint64_t stage_bytes(const struct lk_recipe *recipe, const struct lk_stag
 uint64_t lk_recipe_state_bytes(const struct lk_recipe *recipe)
 {
     uint64_t lane = DATASET_BYTES * recipe->n_datasets;
-    for (uint32_t i = 0; i < recipe->n_stages; i++)
-        lane += stage_bytes(recipe, &recipe->stage[i]);
+    bool packed = false;
+    for (uint32_t i = 0; i < recipe->n_stages; i++) {
+        lane += stage_bytes(recipe, &recipe->stage[i], packed);
+        packed = packed || recipe->stage[i].kind == LK_STAGE_PACK;
+    }
     return lane * recipe->lanes;
 }
 
@@ -61,11 +67,11 @@ enum lk_code lk_check_budgets(struct lk_reading *r, const struct lk_yaml *at,
     const struct lk_runtime *runtime = &config->runtime;
     uint64_t state = 0;
     for (uint32_t s = 0; s < config->n_streams; s++) {
-        uint64_t step = lk_recipe_step_bytes(&config->stream[s]);
-        state += lk_recipe_state_bytes(&config->stream[s]);
+        uint64_t step = STEPS_AT_ONCE * lk_recipe_step_bytes(&config->stream[s]);
+        state += lk_recipe_state_bytes(&config->stream[s]) * runtime->cursors_max;
         if (step > runtime->arena_bytes) {
             char what[160];
-            (void)snprintf(what, sizeof what, "arena: expected room for a step of stream \"%s\"",
+            (void)snprintf(what, sizeof what, "arena: expected room for four steps of stream \"%s\"",
                            config->stream[s].name);
             return fail_budget(r, at, what, step, runtime->arena_bytes);
         }

@@ -193,11 +193,12 @@ static const struct lk_key keys[] = {
      .offset = R(worker_token_file), .help = "file with the secret that such workers must show"},
     {.path = "runtime.arena", .type = LK_KEY_SIZE, .def = "512MiB", .min = 1u << 20, .max = TERA,
      .offset = R(arena_bytes),
-     .help = "shared memory for tokens and ready batches; it bounds memory, whatever the buffers"},
+     .help = "memory for tokens, and for ready batches, which take at most half of it; whatever the buffers"},
     {.path = "runtime.state", .type = LK_KEY_SIZE, .def = "4GiB", .min = 1u << 20, .max = TERA,
      .offset = R(state_bytes),
-     .help = "memory that the lanes' buffers may need when full: descriptors, not tokens. A recipe "
-             "that could need more is refused"},
+     .help = "memory for the lanes' buffers when they are full, in all cursors: descriptors, not "
+             "tokens. A recipe that is estimated to need more is refused; `lanekeeper explain` "
+             "tells the worst case"},
     {.path = "runtime.cache", .type = LK_KEY_SIZE, .def = "256MiB", .max = TERA,
      .offset = R(cache_bytes), .help = "memory for decompressed shards, all workers together"},
     {.path = "runtime.prefetch_steps", .type = LK_KEY_U32, .def = "8", .min = 1, .max = 4096,

@@ -5,21 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct cursor *cursor_new(const struct cursor_context *context, uint64_t step)
-{
-    struct cursor *c = lk_zalloc(1, sizeof *c);
-    c->context = context;
-    c->recipe = context->stream->recipe;
-    c->lane = lk_zalloc(c->recipe->lanes, sizeof *c->lane);
-    c->first_step = c->asked = c->target = step;
-    c->keep = UINT64_MAX;
-    c->capacity = 2 * context->prefetch_steps + 2;
-    c->held = lk_zalloc(c->capacity, sizeof *c->held);
-    if (context->stream->finite)
-        c->ring = (c->capacity + 2) * (context->stream->batch_max / c->recipe->lanes);
-    return c;
-}
-
 static void held_drop(struct cursor *c, struct held *held)
 {
     slots_put(c->context->slots, held->slot);
@@ -81,9 +66,9 @@ static bool window_drop(struct cursor *c)
     return true;
 }
 
-void cursor_shed(struct cursor *c)
+void cursor_shed(struct cursor *c, bool all)
 {
-    while (c->n > 0 && window_drop(c))
+    while (c->n > 0 && (all || c->first_step < c->asked) && window_drop(c))
         ;
 }
 
@@ -94,6 +79,8 @@ static struct held *window_grow(struct cursor *c)
         return NULL;
     uint32_t size = steps_size(c->recipe, step);
     uint32_t slot = slots_take(c->context->slots, step, size);
+    while (slot == SLOT_NONE && c->n > 0 && c->first_step < c->asked && window_drop(c))
+        slot = slots_take(c->context->slots, step, size);
     if (slot == SLOT_NONE)
         return NULL;
     struct held *held = &c->held[(c->head + c->n++) % c->capacity];
@@ -125,17 +112,35 @@ static uint64_t snapshot_after(const struct cursor *c, uint64_t position)
     return step <= LK_STEP_MAX ? steps_start(c->recipe, step) : UINT64_MAX;
 }
 
-/* A lane as near before @position as a snapshot allows; from 0 without one. */
-static struct lk_lane *restore_lane(const struct cursor *c, uint32_t l, uint64_t position)
+/* A copy of lane @l of @near, if that is not past @position; else NULL. */
+static struct lk_lane *copy_lane(const struct cursor *c, uint32_t l, uint64_t position,
+                                 const struct cursor *near)
+{
+    const struct lk_lane *from = near != NULL ? near->lane[l].lane : NULL;
+    struct lk_buf state = {0};
+    struct lk_err err;
+    if (from == NULL || lane_position(from) == 0 || lane_position(from) > position)
+        return NULL;
+    struct lk_lane *lane = lane_new(&c->context->stream->plan, l);
+    lane_save(from, &state);
+    LK_CHECK(lane_load(lane, state.data, state.len, &err) == LK_OK);
+    lk_buf_done(&state);
+    return lane;
+}
+
+/* Lane @l from the newest usable snapshot after @from and not after @position; NULL without one. */
+static struct lk_lane *restore_lane(const struct cursor *c, uint32_t l, uint64_t from,
+                                    uint64_t position)
 {
     const struct stream *stream = c->context->stream;
     struct lk_buf state = {0};
-    struct lk_lane *lane = lane_new(&stream->plan, l);
+    struct lk_lane *lane = NULL;
     uint64_t until = position, at;
     struct lk_err err;
 
-    while (c->context->snapshots != NULL &&
-           snapshots_read(c->context->snapshots, stream->order, l, 1, until, &at, &state)) {
+    while (c->context->snapshots != NULL && until > from &&
+           snapshots_read(c->context->snapshots, stream->order, l, from + 1, until, &at, &state)) {
+        lane = lane_new(&stream->plan, l);
         enum lk_code code = lane_load(lane, state.data, state.len, &err);
         if (code == LK_OK && lane_position(lane) == at) {
             log_text(c->context->log, LOG_LEVEL_DEBUG, "snapshots", "restored",
@@ -146,23 +151,80 @@ static struct lk_lane *restore_lane(const struct cursor *c, uint32_t l, uint64_t
                   code == LK_OK ? "its state is of another position" : err.text, "instead",
                   "an older one", NULL);
         lane_free(lane);
-        lane = lane_new(&stream->plan, l);
+        lane = NULL;
         until = at - 1;
     }
     lk_buf_done(&state);
     return lane;
 }
 
-static void activate(struct cursor *c, uint32_t l)
+/* Lane @l as near before @position as can be had. */
+static struct lk_lane *seek_lane(const struct cursor *c, uint32_t l, uint64_t position,
+                                 const struct cursor *near)
 {
-    if (c->lane[l].lane != NULL)
+    struct lk_lane *copy = copy_lane(c, l, position, near);
+    struct lk_lane *restored = restore_lane(c, l, copy != NULL ? lane_position(copy) : 0, position);
+    if (restored == NULL)
+        return copy != NULL ? copy : lane_new(&c->context->stream->plan, l);
+    lane_free(copy);
+    return restored;
+}
+
+/* A dataset of which no lane got a record though all are through with it has been dropped as a whole:
+ * that is no mixture anybody asked for. (One that repeats is noticed by each lane itself.) */
+static void check_barren(struct cursor *c)
+{
+    for (uint32_t d = 0; d < c->recipe->n_datasets && c->active == c->recipe->lanes; d++) {
+        uint64_t records = 0, taking_part = 0;
+        for (uint32_t l = 0; l < c->recipe->lanes; l++) {
+            const struct source *source = lane_source(c->lane[l].lane);
+            records += source_counts(source, d)->records;
+            taking_part += source_takes_part(source, d);
+        }
+        if (records > 0 || taking_part > 0)
+            continue;
+        struct lk_err err;
+        (void)lk_fail(&err, LK_FAILED_PRECONDITION,
+                      "dataset %s yields no tokens: every one of its %" PRIu64 " rows was dropped",
+                      c->recipe->dataset[d].name, c->context->stream->plan.dataset[d].rows);
+        cursor_fail(c, err.code, err.text);
         return;
-    uint64_t start = steps_start(c->recipe, c->first_step);
-    c->lane[l].lane = restore_lane(c, l, start);
-    c->lane[l].next_snapshot = snapshot_after(c, lane_position(c->lane[l].lane));
-    c->lane[l].parts = source_parts(lane_source(c->lane[l].lane));
-    c->lane[l].used = c->ring > 0 ? lk_zalloc(c->ring, sizeof *c->lane[l].used) : NULL;
-    c->active++;
+    }
+}
+
+static void activate(struct cursor *c, uint32_t l, const struct cursor *near)
+{
+    struct cursor_lane *lane = &c->lane[l];
+    if (lane->lane != NULL)
+        return;
+    lane->lane = seek_lane(c, l, steps_start(c->recipe, c->first_step), near);
+    lane->began = lane_position(lane->lane);
+    lane->next_snapshot = snapshot_after(c, lane->began);
+    lane->parts = source_parts(lane_source(lane->lane));
+    lane->used = c->ring > 0 ? lk_zalloc(c->ring, sizeof *lane->used) : NULL;
+    if (++c->active == c->recipe->lanes)
+        check_barren(c);
+}
+
+static void lanes_of(const struct cursor *c, uint64_t step, struct steps_cut cut, uint32_t *ret_first,
+                     uint32_t *ret_end)
+{
+    uint32_t size = steps_size(c->recipe, step);
+    *ret_first = 0;
+    *ret_end = c->recipe->lanes;
+    if (!c->context->stream->finite && cut.rows > 0) {
+        *ret_first = steps_lane(c->recipe, size, cut.first);
+        *ret_end = steps_lane(c->recipe, size, cut.first + cut.rows - 1) + 1;
+    }
+}
+
+static void activate_for(struct cursor *c, uint64_t step, struct steps_cut cut,
+                         const struct cursor *near)
+{
+    uint32_t first, end;
+    lanes_of(c, step, cut, &first, &end);
+    for (uint32_t l = first; l < end; l++)
+        activate(c, l, near);
 }
 
 static uint32_t per_lane(const struct cursor *c, const struct held *held)
@@ -175,8 +237,8 @@ static void save_lane(struct cursor *c, struct cursor_lane *lane)
     struct lk_buf state = {0};
     uint64_t position = lane_position(lane->lane);
     lane_save(lane->lane, &state);
-    snapshots_write(c->context->snapshots, c->context->stream->order, lane_number(lane->lane),
-                    position, steps_start(c->recipe, c->context->snapshot_every), &state);
+    snapshots_write(c->context->snapshots, c->recipe, c->context->snapshot_every,
+                    c->context->stream->order, lane_number(lane->lane), position, &state);
     lane->next_snapshot = snapshot_after(c, position);
 }
 
@@ -209,28 +271,6 @@ static uint64_t run_limit(const struct cursor *c)
             step = at + c->capacity;
     }
     return steps_start(c->recipe, step);
-}
-
-/* A dataset of which no lane got a record though all are through with it has been dropped as a whole:
- * that is no mixture anybody asked for. (One that repeats is noticed by each lane itself.) */
-static void check_barren(struct cursor *c)
-{
-    for (uint32_t d = 0; d < c->recipe->n_datasets && c->active == c->recipe->lanes; d++) {
-        uint64_t records = 0, taking_part = 0;
-        for (uint32_t l = 0; l < c->recipe->lanes; l++) {
-            const struct source *source = lane_source(c->lane[l].lane);
-            records += source_counts(source, d)->records;
-            taking_part += source_takes_part(source, d);
-        }
-        if (records > 0 || taking_part > 0)
-            continue;
-        struct lk_err err;
-        (void)lk_fail(&err, LK_FAILED_PRECONDITION,
-                      "dataset %s yields no tokens: every one of its %" PRIu64 " rows was dropped",
-                      c->recipe->dataset[d].name, c->context->stream->plan.dataset[d].rows);
-        cursor_fail(c, err.code, err.text);
-        return;
-    }
 }
 
 static void note_parts(struct cursor *c, uint32_t l)
@@ -343,6 +383,23 @@ bool cursor_pump(struct cursor *c)
 
 /* Asking -------------------------------------------------------------------------------------- */
 
+struct cursor *cursor_new(const struct cursor_context *context, uint64_t step, struct steps_cut cut,
+                          const struct cursor *near)
+{
+    struct cursor *c = lk_zalloc(1, sizeof *c);
+    c->context = context;
+    c->recipe = context->stream->recipe;
+    c->lane = lk_zalloc(c->recipe->lanes, sizeof *c->lane);
+    c->first_step = c->asked = c->target = step;
+    c->keep = UINT64_MAX;
+    c->capacity = 2 * context->prefetch_steps + 2;
+    c->held = lk_zalloc(c->capacity, sizeof *c->held);
+    if (context->stream->finite)
+        c->ring = (c->capacity + 2) * (context->stream->batch_max / c->recipe->lanes);
+    activate_for(c, step, cut, near);
+    return c;
+}
+
 /* Is lane @l past the rows of the step that it owes, without having filled them? */
 static bool lane_past(const struct cursor *c, uint32_t l, uint64_t step, const struct held *held)
 {
@@ -350,18 +407,6 @@ static bool lane_past(const struct cursor *c, uint32_t l, uint64_t step, const s
     if (lane->lane == NULL || (held != NULL && held->row[l * per_lane(c, held)] != ROW_OPEN))
         return false;
     return lane_position(lane->lane) > steps_start(c->recipe, step);
-}
-
-static void lanes_of(const struct cursor *c, uint64_t step, struct steps_cut cut, uint32_t *ret_first,
-                     uint32_t *ret_end)
-{
-    uint32_t size = steps_size(c->recipe, step);
-    *ret_first = 0;
-    *ret_end = c->recipe->lanes;
-    if (!c->context->stream->finite && cut.rows > 0) {
-        *ret_first = steps_lane(c->recipe, size, cut.first);
-        *ret_end = steps_lane(c->recipe, size, cut.first + cut.rows - 1) + 1;
-    }
 }
 
 uint64_t cursor_distance(const struct cursor *c, uint64_t step, struct steps_cut cut)
@@ -377,23 +422,16 @@ uint64_t cursor_distance(const struct cursor *c, uint64_t step, struct steps_cut
     return held != NULL ? 0 : step - window_end(c) + 1;
 }
 
-/* The window jumps to @step: what lies between is run through, not made. */
-static bool jump(struct cursor *c, uint64_t step)
+uint64_t cursor_reach(const struct cursor *c)
 {
-    cursor_shed(c);
-    if (c->n > 0)
-        return false;
-    c->first_step = c->asked = c->target = step;
-    return true;
+    return c->capacity;
 }
 
 void cursor_ask(struct cursor *c, uint64_t step, struct steps_cut cut)
 {
-    uint32_t first, end;
     if (c->failed)
         return;
-    if (step > window_end(c) + c->capacity)
-        (void)jump(c, step);
+    LK_CHECK(step <= window_end(c) + c->capacity);
     /* Looking ahead grows with use, so that a glance at one step costs no more than that step. */
     if (step > c->asked)
         c->ahead = c->ahead == 0 ? 1 : 2 * c->ahead;
@@ -403,9 +441,7 @@ void cursor_ask(struct cursor *c, uint64_t step, struct steps_cut cut)
         c->asked = step;
     if (c->target < c->asked + 1 + c->ahead)
         c->target = c->asked + 1 + c->ahead;
-    lanes_of(c, step, cut, &first, &end);
-    for (uint32_t l = first; l < end; l++)
-        activate(c, l);
+    activate_for(c, step, cut, NULL);
 }
 
 /* Looking ------------------------------------------------------------------------------------- */
@@ -519,7 +555,8 @@ void cursor_lane_totals(const struct cursor *c, uint32_t l, struct lane_totals *
     if (steps == UINT64_MAX)
         return;
     uint64_t end = steps_start(c->recipe, steps);
-    for (uint64_t position = lane_position(lane->lane); position > end; position--) {
+    for (uint64_t position = lane_position(lane->lane); position > end && position > lane->began;
+         position--) {
         uint32_t tokens = lane->used[(position - 1) % c->ring];
         ret_totals->tokens_out -= tokens;
         ret_totals->pack.lost += tokens;

@@ -44,14 +44,21 @@ struct cursor_context {
 /* Frees the orphans, once the pool has been closed and will never call back. */
 void cursor_free_orphans(struct errand **orphans);
 
-/* A new cursor whose window begins at @step. Cannot fail; what can is found out later. */
-struct cursor *cursor_new(const struct cursor_context *context, uint64_t step);
+/* A new cursor whose window begins at @step, with the lanes that @cut needs: each begins where that of
+ * @near stands, if that is before the step, or at the newest usable snapshot, whichever is closer.
+ * @near may be NULL; it is not changed. Cannot fail; what can is found out later. */
+struct cursor *cursor_new(const struct cursor_context *context, uint64_t step, struct steps_cut cut,
+                          const struct cursor *near);
 void cursor_free(struct cursor *cursor);
 
 /* How far it would have to run for rows of @step, in steps; UINT64_MAX when it is past them. */
 uint64_t cursor_distance(const struct cursor *cursor, uint64_t step, struct steps_cut cut);
 
-/* Asks for rows of a step that it is not past: activates lanes and moves the window. */
+/* How far it may be moved, in steps. */
+uint64_t cursor_reach(const struct cursor *cursor);
+
+/* Asks for rows of a step that it is not past, and within its reach: activates lanes and moves the
+ * window. */
 void cursor_ask(struct cursor *cursor, uint64_t step, struct steps_cut cut);
 
 /* Does as much as can be done now. True when anything moved. */
@@ -78,8 +85,9 @@ void cursor_keep(struct cursor *cursor, uint64_t step);
 /* It has no slot for @step, which it ought to make. */
 bool cursor_starved(const struct cursor *cursor, uint64_t step);
 
-/* Gives up all steps that nobody waits for, for another cursor that needs slots. */
-void cursor_shed(struct cursor *cursor);
+/* Gives up steps that nobody waits for, for another cursor that needs slots: those before the highest
+ * step asked for, or with @all also what was made ahead. */
+void cursor_shed(struct cursor *cursor, bool all);
 
 struct cursor_status {
     uint64_t first_step, next_step, asked;

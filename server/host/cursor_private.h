@@ -21,6 +21,7 @@ struct cursor_lane {
     struct lk_lane *lane;      /* NULL: not active */
     bool over;                 /* it has ended */
     bool stuck;                /* it waits for a measurement */
+    uint64_t began;            /* position at which this cursor took it up */
     uint64_t next_snapshot;    /* position of the next one to write */
     uint32_t parts;            /* datasets that took part when last looked */
     uint32_t *used;            /* ring of `cursor.ring`: tokens of the sequences handed out last */

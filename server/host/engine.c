@@ -7,15 +7,24 @@
 #define TASK_TIMEOUT_MS 30000
 #define HANDOVER_CLIENTS_MAX 4096
 
-/* A batch of memory for trainers that hold on to theirs, in steps beyond what the windows need. */
-static uint32_t spare_slots(const struct lk_runtime *runtime)
+#define SLOTS_MIN 4 /* two steps in the making, and two with trainers */
+
+/* What batch memory a stream would like: a window for a training run, a smaller one for every other
+ * cursor, and as much again as a window for trainers that hold on to their batches. */
+static uint32_t slots_wanted(const struct lk_runtime *runtime)
 {
-    return 2 * runtime->prefetch_steps + 2;
+    uint32_t window = 2 * runtime->prefetch_steps + 2;
+    return 2 * window + runtime->cursors_max * (runtime->prefetch_steps + 2);
 }
 
-static uint32_t window_slots(const struct lk_runtime *runtime)
+/* What it gets: batches may take half of the arena, shared by the streams. */
+static uint32_t slots_granted(const struct engine *engine, const struct stream *stream)
 {
-    return 2 * runtime->prefetch_steps + 2 + 2 * runtime->cursors_max;
+    const struct lk_runtime *runtime = &engine->config.config->runtime;
+    uint64_t step = (uint64_t)stream->batch_max * stream->recipe->sequence * 4;
+    uint64_t fit = runtime->arena_bytes / 2 / engine->n_streams / step;
+    uint32_t wanted = slots_wanted(runtime);
+    return fit >= wanted ? wanted : fit < SLOTS_MIN ? SLOTS_MIN : (uint32_t)fit;
 }
 
 /* Turns --------------------------------------------------------------------------------------- */
@@ -45,6 +54,20 @@ static void count_waiting(struct engine *engine)
     }
 }
 
+/* True when one of them has no slot for what it must make next. */
+static bool pump_waited_for(struct served *served, uint32_t cursors)
+{
+    bool starved = false;
+    for (uint32_t i = 0; i < cursors; i++) {
+        struct served_cursor *at = &served->cursor[i];
+        if (at->cursor == NULL || at->waiting == 0)
+            continue;
+        (void)cursor_pump(at->cursor);
+        starved = starved || cursor_starved(at->cursor, at->lowest);
+    }
+    return starved;
+}
+
 static void pump_stream(struct engine *engine, struct served *served)
 {
     uint32_t cursors = engine->config.config->runtime.cursors_max;
@@ -59,15 +82,15 @@ static void pump_stream(struct engine *engine, struct served *served)
         (void)cursor_pump(at->cursor);
         starved = starved || (at->waiting > 0 && cursor_starved(at->cursor, at->lowest));
     }
-    /* Slots are shared. When one cursor lacks them, every cursor gives up the steps that nobody waits
-     * for: then each that is waited for holds the step it must make next, or nothing at all, so one of
-     * them can always finish. */
-    for (uint32_t i = 0; starved && i < cursors; i++)
-        if (served->cursor[i].cursor != NULL)
-            cursor_shed(served->cursor[i].cursor);
-    for (uint32_t i = 0; starved && i < cursors; i++)
-        if (served->cursor[i].cursor != NULL && served->cursor[i].waiting > 0)
-            (void)cursor_pump(served->cursor[i].cursor);
+    /* Slots are shared. When one cursor lacks them, every cursor gives up steps that nobody waits for,
+     * first those behind: then each that is waited for holds the step it must make next, or nothing at
+     * all, so one of them can always finish. */
+    for (int all = 0; starved && all <= 1; all++) {
+        for (uint32_t i = 0; i < cursors; i++)
+            if (served->cursor[i].cursor != NULL)
+                cursor_shed(served->cursor[i].cursor, all == 1);
+        starved = pump_waited_for(served, cursors);
+    }
 }
 
 static uint64_t progress_so_far(const struct engine *engine)
@@ -82,7 +105,6 @@ static void turn(void *owner)
 {
     struct engine *engine = owner;
     uint32_t answered;
-    engine->turn++;
     do { /* an answer may set a window free to move on */
         (void)requests_serve(engine); /* gives new requests a cursor */
         count_waiting(engine);
@@ -221,8 +243,10 @@ static enum lk_code open_stream(struct engine *engine, uint32_t s, struct lk_err
     LK_TRY(stream_open(engine->config.config, s, &served->stream, err));
     LK_TRY(check_shards(runtime, &served->stream, err));
     served->cursor = lk_zalloc(runtime->cursors_max, sizeof *served->cursor);
-    return slots_open((uint16_t)s, window_slots(runtime) + spare_slots(runtime),
-                      spare_slots(runtime), served->stream.batch_max,
+    uint32_t slots = slots_granted(engine, &served->stream);
+    engine->batch_bytes += (uint64_t)slots * served->stream.batch_max *
+                           served->stream.recipe->sequence * 4;
+    return slots_open((uint16_t)s, slots, slots / 4 + 1, served->stream.batch_max,
                       served->stream.recipe->sequence, &served->slots, err);
 }
 
@@ -265,6 +289,7 @@ static enum lk_code open_service(struct engine *engine, struct lk_err *err)
                              .n_listen = runtime->n_listen,
                              .message_max = runtime->message_max,
                              .calls_max = runtime->waiting_max,
+                             .deadline_max_ms = runtime->deadline_max_ms,
                              .socket_mode = 0600};
     enum lk_code code = handover_open(&handover, &engine->handover, err);
     if (code == LK_OK)
@@ -288,10 +313,12 @@ enum lk_code engine_open(const struct engine_config *config, struct engine **ret
     engine->last = &engine->waiting;
     engine->n_streams = config->config->n_streams;
     engine->stream = lk_zalloc(engine->n_streams, sizeof *engine->stream);
-    engine->arena = arena_new(runtime->arena_bytes);
     engine->moved_ms = loop_now_ms(config->loop);
     for (uint32_t s = 0; s < engine->n_streams && code == LK_OK; s++)
         code = open_stream(engine, s, err);
+    engine->arena = arena_new(runtime->arena_bytes > 2 * engine->batch_bytes
+                                  ? runtime->arena_bytes - engine->batch_bytes
+                                  : runtime->arena_bytes / 2);
     if (code == LK_OK && runtime->snapshot_every > 0)
         code = snapshots_open(runtime->snapshot_dir, runtime->snapshot_keep, config->log,
                               &engine->snapshots, err);

@@ -19,7 +19,8 @@
 
 struct served_cursor {
     struct cursor *cursor;     /* NULL: free place */
-    uint64_t last_use;         /* turn number */
+    int64_t last_use_ms;
+    uint64_t served;           /* requests it was given */
     uint32_t waiting;          /* requests that wait for it; counted anew each turn */
     uint64_t lowest;           /* step of theirs */
 };
@@ -54,6 +55,7 @@ struct engine {
     struct pool *pool;
     struct pool_stream *pool_stream; /* [n_streams] what the pool knows of them */
     struct arena *arena;
+    uint64_t batch_bytes;      /* of tokens, in the slots of all streams */
     struct snapshots *snapshots;
     struct rpc_server *rpc;
     struct handover *handover;
@@ -61,7 +63,6 @@ struct engine {
     struct served *stream;     /* [n_streams] */
     struct request *waiting;
     struct request **last;
-    uint64_t turn;
     uint64_t *client;          /* ids of trainers that can read our memory */
     uint32_t n_clients, cap_clients;
     struct loop_timer deadline;

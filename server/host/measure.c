@@ -14,6 +14,7 @@
 #define BYTES_A_TOKEN 5              /* of stored rows; a guess that only sizes requests */
 #define FETCH_ROWS_MAX 64
 #define FETCH_URGENCY 0
+#define SEEK_URGENCY 64 /* of a lane on its way to its window: after those that serve theirs */
 
 static void errand_link(struct errand *errand, struct errand **list)
 {
@@ -137,8 +138,10 @@ static void measured(void *owner, uint64_t tag, const struct pool_result *result
     (void)tag;
 
     if (result->code != LK_OK) {
+        /* To a trainer, whatever is wrong with the data is one of two things. */
         if (c != NULL)
-            cursor_fail(c, result->code, result->detail);
+            cursor_fail(c, result->code == LK_DATA_LOSS ? LK_DATA_LOSS : LK_FAILED_PRECONDITION,
+                        result->detail);
     } else {
         for (uint32_t i = 0; i < errand->n; i++) {
             struct arena_key key = {.stream = context->stream->number,
@@ -226,7 +229,7 @@ void measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
             errand->slice = slice.id;
             c->measuring++;
             uint64_t when = (uint64_t)((__uint128_t)before * weights / weight) / a_sequence;
-            submit(errand, 2 + (position > start ? position - start : 0) + when);
+            submit(errand, 2 + (position < start ? SEEK_URGENCY : position - start) + when);
         }
     }
     if (lane->stuck)
@@ -235,21 +238,22 @@ void measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
 
 /* Again --------------------------------------------------------------------------------------- */
 
-static int by_row(const void *a, const void *b)
+/* By step first: what is sent for first comes first, and the first step is the one that is waited for. */
+static int by_need(const void *a, const void *b)
 {
     const struct piece *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
     if (x->dataset != y->dataset)
         return x->dataset < y->dataset ? -1 : 1;
     if (x->row != y->row)
         return x->row < y->row ? -1 : 1;
-    if (x->step != y->step)
-        return x->step < y->step ? -1 : 1;
     if (x->batch_row != y->batch_row)
         return x->batch_row < y->batch_row ? -1 : 1;
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Sends for the rows of pieces [from, …) that lie in one shard; how many pieces that were. */
+/* Sends for the rows of pieces [from, …) of one step that lie in one shard; how many pieces that were. */
 static uint32_t fetch_some(struct cursor *c, uint32_t from)
 {
     const struct piece *piece = &c->missing[from];
@@ -260,7 +264,8 @@ static uint32_t fetch_some(struct cursor *c, uint32_t from)
     uint32_t n = 0, i = 0;
 
     for (; from + i < c->n_missing; i++) {
-        if (piece[i].dataset != piece->dataset || piece[i].row >= shard_end)
+        if (piece[i].step != piece->step || piece[i].dataset != piece->dataset ||
+            piece[i].row >= shard_end)
             break;
         if (n > 0 && row[n - 1] == piece[i].row)
             continue;
@@ -282,7 +287,7 @@ void measure_fetch(struct cursor *c)
     uint32_t from = 0;
     if (c->n_missing == 0)
         return;
-    qsort(c->missing, c->n_missing, sizeof *c->missing, by_row);
+    qsort(c->missing, c->n_missing, sizeof *c->missing, by_need);
     while (from < c->n_missing)
         from += fetch_some(c, from);
     c->n_missing = 0;

@@ -11,36 +11,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEEK_COST 2 /* of a new cursor, in steps: restoring, and fetching what waited */
+#define IDLE_MS 60000 /* a cursor that nobody has asked for so long is the first to go */
 
 /* Finding a cursor ---------------------------------------------------------------------------- */
 
-/* How many steps a new cursor would run before it has @step: from the newest snapshot of the first
- * lane that it needs. */
-static uint64_t seek_distance(const struct engine *engine, const struct served *served,
-                              uint64_t step)
+/* Is @a to go rather than @b? One that has been idle for long, the longest first; else the one that has
+ * served least: a glance at some old step must not cost a training run its cursor. */
+static bool goes_before(const struct engine *engine, const struct served_cursor *a,
+                        const struct served_cursor *b)
 {
-    const struct lk_recipe *recipe = served->stream.recipe;
-    uint64_t position;
-    if (engine->snapshots == NULL ||
-        !snapshots_newest(engine->snapshots, served->stream.order, 0, steps_start(recipe, step),
-                          &position))
-        return step + SEEK_COST;
-    return step - steps_at(recipe, position) + SEEK_COST;
+    int64_t idle = loop_now_ms(engine->config.loop) - IDLE_MS;
+    bool a_idle = a->last_use_ms < idle, b_idle = b->last_use_ms < idle;
+    if (a_idle != b_idle)
+        return a_idle;
+    if (!a_idle && a->served != b->served)
+        return a->served < b->served;
+    return a->last_use_ms < b->last_use_ms;
 }
 
-/* A place for a new cursor: a free one, or that of the cursor used longest ago that nobody waits for. */
+/* A place for a new cursor: a free one, or that of a cursor that nobody waits for. */
 static struct served_cursor *free_place(const struct engine *engine, struct served *served)
 {
-    struct served_cursor *oldest = NULL;
+    struct served_cursor *place = NULL;
     for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++) {
         struct served_cursor *at = &served->cursor[i];
         if (at->cursor == NULL)
             return at;
-        if (at->waiting == 0 && (oldest == NULL || at->last_use < oldest->last_use))
-            oldest = at;
+        if (at->waiting == 0 && (place == NULL || goes_before(engine, at, place)))
+            place = at;
     }
-    return oldest;
+    return place;
 }
 
 static struct served_cursor *nearest(const struct engine *engine, struct served *served,
@@ -61,22 +61,28 @@ static struct served_cursor *nearest(const struct engine *engine, struct served 
     return best;
 }
 
-/* Sets request->at, unless every cursor is busy with other requests. */
+/*
+ * Sets request->at, unless every cursor is busy with other requests. A cursor is never moved further
+ * than its window is long, since others may be using it: what is further away gets a cursor of its own,
+ * which begins where the nearest one stands, or at a snapshot.
+ */
 static void find_cursor(struct engine *engine, struct request *request)
 {
     struct served *served = &engine->stream[request->stream];
     uint64_t distance;
     struct served_cursor *at = nearest(engine, served, request, &distance);
-    /* Asking the disk is only worth it when the nearest cursor is not right there. */
-    if (at == NULL || (distance > served->context.prefetch_steps + SEEK_COST &&
-                       seek_distance(engine, served, request->step) < distance)) {
-        at = free_place(engine, served);
-        if (at == NULL)
+    if (at == NULL || distance > cursor_reach(at->cursor)) {
+        struct served_cursor *place = free_place(engine, served);
+        if (place == NULL)
             return;
-        cursor_free(at->cursor);
-        *at = (struct served_cursor){.cursor = cursor_new(&served->context, request->step)};
+        struct cursor *made = cursor_new(&served->context, request->step, request->cut,
+                                         at != NULL ? at->cursor : NULL);
+        cursor_free(place->cursor);
+        *place = (struct served_cursor){.cursor = made};
+        at = place;
     }
-    at->last_use = engine->turn;
+    at->last_use_ms = loop_now_ms(engine->config.loop);
+    at->served++;
     at->waiting++;
     request->at = at;
     cursor_ask(at->cursor, request->step, request->cut);

@@ -1,6 +1,7 @@
 #include "host/snapshots.h"
 
 #include "base/bytes.h"
+#include "core/steps.h"
 #include "store/file.h"
 
 #include <dirent.h>
@@ -10,12 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <zstd.h>
 
 #define HEAD_BYTES 64
 #define STATE_MAX (256u << 20)
 #define QUEUE_MAX 4096
+#define QUEUE_BYTES_MAX (512ull << 20)
+#define LIST_MS 1000
 #define ZSTD_LEVEL 3
 
 struct job {
@@ -23,19 +27,31 @@ struct job {
     struct lk_digest order;
     uint32_t lane;
     uint64_t position;
-    uint64_t unit;
+    const struct lk_recipe *recipe;
+    uint64_t every;
     struct lk_buf state;
+};
+
+/* What a name says. */
+struct named {
+    struct lk_digest order;
+    uint32_t lane;
+    uint64_t position;
 };
 
 struct snapshots {
     char *dir;
     uint32_t keep;
     const struct log *log;
+    struct named *list;    /* the directory as it was at listed_ms; the reader's alone */
+    size_t n_list;
+    int64_t listed_ms;
     pthread_t writer;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t wake;
     struct job *first, **last;
     uint32_t queued;
+    uint64_t queued_bytes;
     bool stop;
     struct snapshots_stats stats;
 };
@@ -64,38 +80,54 @@ static bool parse_name(const char *name, struct lk_digest *ret_order, uint32_t *
     return true;
 }
 
-/* The positions of a lane's files, ascending. Caller frees. */
-static int by_position(const void *a, const void *b)
+/* By order digest, lane and position. */
+static int by_name(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    const struct named *x = a, *y = b;
+    if (!lk_digest_equal(x->order, y->order))
+        return x->order.hi != y->order.hi ? (x->order.hi < y->order.hi ? -1 : 1)
+                                          : (x->order.lo < y->order.lo ? -1 : 1);
+    if (x->lane != y->lane)
+        return x->lane < y->lane ? -1 : 1;
+    return (x->position > y->position) - (x->position < y->position);
 }
 
-static uint64_t *list_positions(const struct snapshots *s, struct lk_digest order, uint32_t lane,
-                                size_t *ret_n)
+/* All snapshots in the directory, sorted. Caller frees. */
+static struct named *list_all(const struct snapshots *s, size_t *ret_n)
 {
-    uint64_t *position = NULL;
+    struct named *list = NULL;
     size_t n = 0, cap = 0;
     DIR *dir = opendir(s->dir);
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        struct lk_digest of;
-        uint32_t its_lane;
-        uint64_t at;
-        if (!parse_name(entry->d_name, &of, &its_lane, &at) || its_lane != lane ||
-            !lk_digest_equal(of, order))
+        struct named named;
+        if (!parse_name(entry->d_name, &named.order, &named.lane, &named.position))
             continue;
         if (n == cap) {
-            cap = cap == 0 ? 16 : 2 * cap;
-            position = lk_resize(position, cap, sizeof *position);
+            cap = cap == 0 ? 64 : 2 * cap;
+            list = lk_resize(list, cap, sizeof *list);
         }
-        position[n++] = at;
+        list[n++] = named;
     }
     if (dir != NULL)
         closedir(dir);
     if (n > 0)
-        qsort(position, n, sizeof *position, by_position);
+        qsort(list, n, sizeof *list, by_name);
     *ret_n = n;
-    return position;
+    return list;
+}
+
+/* How many of the sorted @list come before or are @named. */
+static size_t count_up_to(const struct named *list, size_t n, const struct named *named)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (by_name(&list[middle], named) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 /* Bytes --------------------------------------------------------------------------------------- */
@@ -137,7 +169,8 @@ static enum lk_code get_head(const char *path, const struct lk_buf *file, struct
     if (memcmp(p, "LKS1", 4) != 0 || lk_hash64(p, 48, 0) != lk_get_u64(p + 48))
         return lk_fail(err, LK_DATA_LOSS, "%s: the header is damaged", path);
     if (lk_get_u32(p + 4) != 1)
-        return lk_fail(err, LK_DATA_LOSS, "%s: version %u, expected 1", path, lk_get_u32(p + 4));
+        return lk_fail(err, LK_FAILED_PRECONDITION, "%s: version %u, expected 1", path,
+                       lk_get_u32(p + 4));
     struct head head = {.order = lk_digest_get(p + 8),
                         .lane = lk_get_u32(p + 24),
                         .position = lk_get_u64(p + 32),
@@ -210,12 +243,13 @@ static void remove_file(const struct snapshots *s, struct lk_digest order, uint3
     free(name);
 }
 
-/* Is the file at @position to stay? Counted in units of @unit, a file of age a stays when its number
- * divides by the power of two that is about a/keep. A number's divisors never change, so a file that
- * goes at one age would not have been wanted at a later one. */
-static bool stays(const struct snapshots *s, uint64_t position, uint64_t newest, uint64_t unit)
+/* Is the file at @position to stay, when the one of @job has been written? A file of age a, in numbers,
+ * stays when its number divides by the power of two that is about a/keep. A number's divisors never
+ * change, so a file that goes at one age would not have been wanted at a later one. */
+static bool stays(const struct snapshots *s, const struct job *job, uint64_t position)
 {
-    uint64_t number = position / unit, age = (newest - position) / unit, every = 1;
+    uint64_t number = steps_at(job->recipe, position) / job->every;
+    uint64_t age = steps_at(job->recipe, job->position) / job->every - number, every = 1;
     while (age / every >= s->keep)
         every *= 2;
     return number % every == 0;
@@ -223,12 +257,16 @@ static bool stays(const struct snapshots *s, uint64_t position, uint64_t newest,
 
 static void prune(struct snapshots *s, const struct job *job)
 {
+    struct named last = {.order = job->order, .lane = job->lane, .position = job->position};
     size_t n;
-    uint64_t *position = list_positions(s, job->order, job->lane, &n);
-    for (size_t i = 0; i < n; i++)
-        if (!stays(s, position[i], position[n - 1], job->unit))
-            remove_file(s, job->order, job->lane, position[i]);
-    free(position);
+    struct named *list = list_all(s, &n);
+    for (size_t i = count_up_to(list, n, &last); i-- > 0;) {
+        if (!lk_digest_equal(list[i].order, job->order) || list[i].lane != job->lane)
+            break;
+        if (!stays(s, job, list[i].position))
+            remove_file(s, job->order, job->lane, list[i].position);
+    }
+    free(list);
 }
 
 static void write_job(struct snapshots *s, const struct job *job)
@@ -272,6 +310,7 @@ static void *write_jobs(void *arg)
         if (s->first == NULL)
             s->last = &s->first;
         s->queued--;
+        s->queued_bytes -= job->state.len;
         pthread_mutex_unlock(&s->mutex);
         write_job(s, job);
         lk_buf_done(&job->state);
@@ -282,28 +321,35 @@ static void *write_jobs(void *arg)
     return NULL;
 }
 
-void snapshots_write(struct snapshots *s, struct lk_digest order, uint32_t lane, uint64_t position,
-                     uint64_t unit, struct lk_buf *state)
+void snapshots_write(struct snapshots *s, const struct lk_recipe *recipe, uint64_t every,
+                     struct lk_digest order, uint32_t lane, uint64_t position,
+                     struct lk_buf *state)
 {
-    LK_CHECK(unit > 0);
+    LK_CHECK(every > 0);
     struct job *job = lk_zalloc(1, sizeof *job);
-    *job = (struct job){
-        .order = order, .lane = lane, .position = position, .unit = unit, .state = *state};
+    *job = (struct job){.order = order,
+                        .lane = lane,
+                        .position = position,
+                        .recipe = recipe,
+                        .every = every,
+                        .state = *state};
     *state = (struct lk_buf){0};
     pthread_mutex_lock(&s->mutex);
-    bool full = s->queued == QUEUE_MAX || job->state.len > STATE_MAX;
+    bool full = s->queued == QUEUE_MAX || job->state.len > STATE_MAX ||
+                s->queued_bytes + job->state.len > QUEUE_BYTES_MAX;
     if (full) {
         s->stats.failed++;
     } else {
         *s->last = job;
         s->last = &job->next;
         s->queued++;
+        s->queued_bytes += job->state.len;
         pthread_cond_signal(&s->wake);
     }
     pthread_mutex_unlock(&s->mutex);
     if (full) {
         log_event(s->log, LOG_LEVEL_WARN, "snapshots", "not_written", "reason",
-                  "the writer cannot keep up", NULL);
+                  "too large, or the writer cannot keep up", NULL);
         lk_buf_done(&job->state);
         free(job);
     }
@@ -338,22 +384,28 @@ void snapshots_close(struct snapshots *s)
     pthread_mutex_destroy(&s->mutex);
     pthread_cond_destroy(&s->wake);
     free(s->dir);
+    free(s->list);
     free(s);
 }
 
 /* Reading ------------------------------------------------------------------------------------- */
 
-bool snapshots_newest(struct snapshots *s, struct lk_digest order, uint32_t lane, uint64_t until,
-                      uint64_t *ret_position)
+static int64_t clock_ms(void)
 {
-    size_t n;
-    uint64_t *position = list_positions(s, order, lane, &n);
-    while (n > 0 && position[n - 1] > until)
-        n--;
-    if (n > 0)
-        *ret_position = position[n - 1];
-    free(position);
-    return n > 0;
+    struct timespec now;
+    LK_CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Many lanes are restored at once: they share one look at the directory. */
+static void list_again(struct snapshots *s)
+{
+    int64_t now = clock_ms();
+    if (s->listed_ms != 0 && now - s->listed_ms < LIST_MS)
+        return;
+    free(s->list);
+    s->list = list_all(s, &s->n_list);
+    s->listed_ms = now;
 }
 
 /* One candidate; a damaged one is named in the log, so that the older one is no surprise. */
@@ -371,6 +423,8 @@ static bool try_read(struct snapshots *s, struct lk_digest order, uint32_t lane,
     if (code != LK_OK)
         log_event(s->log, LOG_LEVEL_WARN, "snapshots", "unusable", "reason", err.text, "instead",
                   "an older one", NULL);
+    if (code == LK_DATA_LOSS)
+        remove_file(s, order, lane, position); /* makes room for a whole one */
     pthread_mutex_lock(&s->mutex);
     s->stats.read += code == LK_OK;
     s->stats.damaged += code != LK_OK;
@@ -383,21 +437,18 @@ static bool try_read(struct snapshots *s, struct lk_digest order, uint32_t lane,
 bool snapshots_read(struct snapshots *s, struct lk_digest order, uint32_t lane, uint64_t from,
                     uint64_t until, uint64_t *ret_position, struct lk_buf *ret_state)
 {
-    size_t n;
-    uint64_t *position = list_positions(s, order, lane, &n);
-    bool found = false;
-    while (n > 0 && !found) {
-        uint64_t at = position[--n];
-        if (at < from)
+    struct named last = {.order = order, .lane = lane, .position = until};
+    list_again(s);
+    for (size_t i = count_up_to(s->list, s->n_list, &last); i-- > 0;) {
+        const struct named *named = &s->list[i];
+        if (!lk_digest_equal(named->order, order) || named->lane != lane || named->position < from)
             break;
-        if (at > until)
-            continue;
-        found = try_read(s, order, lane, at, ret_state);
-        if (found)
-            *ret_position = at;
+        if (try_read(s, order, lane, named->position, ret_state)) {
+            *ret_position = named->position;
+            return true;
+        }
     }
-    free(position);
-    return found;
+    return false;
 }
 
 void snapshots_stats(struct snapshots *s, struct snapshots_stats *ret_stats)

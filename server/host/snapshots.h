@@ -16,6 +16,7 @@
 #include "base/digest.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/recipe.h"
 #include "host/log.h"
 
 #include <stdbool.h>
@@ -23,28 +24,28 @@
 
 struct snapshots;
 
-/* @keep: the newest files of each lane, which are all kept; older ones are thinned, so that a past
- * step is never further from one than about 2/keep of its age. The directory is made when missing. */
+/* @keep: the files just before the one last written, which all stay; older ones are thinned, so that a
+ * past step is never further from one than about 2/keep of its distance. Files beyond the one last
+ * written are another run's, and are left alone. The directory is made when missing. */
 enum lk_code snapshots_open(const char *dir, uint32_t keep, const struct log *log,
                             struct snapshots **ret_snapshots, struct lk_err *err);
 void snapshots_close(struct snapshots *snapshots); /* writes what is queued first; NULL is fine */
 
-/* Queues a state for writing; takes the memory of @state. @unit: the usual distance between two
- * positions, for thinning. Full queue or disk: it is dropped, counted
- * and logged, never waited for. A file of that name that exists already is left as it is. */
-void snapshots_write(struct snapshots *snapshots, struct lk_digest order, uint32_t lane,
-                     uint64_t position, uint64_t unit, struct lk_buf *state);
+/* Queues a state for writing; takes the memory of @state. @recipe and @every (steps between two
+ * snapshots) number the files, for thinning; the recipe must outlive the writer. Full queue or disk: it
+ * is dropped, counted and logged, never waited for. A file of that name that exists already is left as
+ * it is. */
+void snapshots_write(struct snapshots *snapshots, const struct lk_recipe *recipe, uint64_t every,
+                     struct lk_digest order, uint32_t lane, uint64_t position,
+                     struct lk_buf *state);
 
 /*
  * The newest readable state of @lane at or before @until and at or after @from: its position and
- * bytes. False when there is none; damaged ones are logged and passed over.
+ * bytes. False when there is none. A damaged one is logged, removed, and an older one tried. The
+ * directory is read at most once a second, so one just written may not be seen yet.
  */
 bool snapshots_read(struct snapshots *snapshots, struct lk_digest order, uint32_t lane,
                     uint64_t from, uint64_t until, uint64_t *ret_position, struct lk_buf *ret_state);
-
-/* The position that snapshots_read would try first; false when there is no file. Does not open it. */
-bool snapshots_newest(struct snapshots *snapshots, struct lk_digest order, uint32_t lane,
-                      uint64_t until, uint64_t *ret_position);
 
 struct snapshots_stats {
     uint64_t written, bytes, failed, damaged, read;

@@ -292,17 +292,17 @@ START_TEST(a_mistake_is_named_with_place_key_and_reason)
 }
 END_TEST
 
-START_TEST(a_step_that_cannot_fit_the_arena_is_refused)
+START_TEST(steps_that_cannot_fit_the_arena_are_refused)
 {
-    /* 64 × 1,048,576 tokens of 4 bytes are 256 MiB. */
-    char *text = sample_with("sequence: 2048", "sequence: 1048576");
+    /* 64 × 524,288 tokens of 4 bytes are 128 MiB. */
+    char *text = sample_with("sequence: 2048", "sequence: 524288");
     struct lk_config config;
     must_parse(text, &config);
     lk_config_done(&config);
     char *arena = strstr(text, "512MiB");
-    memcpy(arena, "255MiB", 6);
-    must_fail(text, "runtime: arena: expected room for a step of stream \"pretrain\" (268435456 "
-                    "bytes), found 255MiB");
+    memcpy(arena, "511MiB", 6);
+    must_fail(text, "runtime: arena: expected room for four steps of stream \"pretrain\" "
+                    "(536870912 bytes), found 511MiB");
     free(text);
 }
 END_TEST
@@ -555,7 +555,7 @@ Suite *suite(void)
     tcase_add_test(t, the_reference_names_every_key_once);
     tcase_add_loop_test(t, a_mistake_is_named_with_place_key_and_reason, 0,
                         (int)(sizeof mistakes / sizeof *mistakes));
-    tcase_add_test(t, a_step_that_cannot_fit_the_arena_is_refused);
+    tcase_add_test(t, steps_that_cannot_fit_the_arena_are_refused);
     tcase_add_test(t, buffers_that_cannot_fit_their_budget_are_refused);
     tcase_add_loop_test(t, addresses_of_every_documented_form_are_accepted, 0,
                         (int)(sizeof addresses / sizeof *addresses));

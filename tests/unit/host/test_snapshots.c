@@ -9,6 +9,10 @@ static const struct log quiet = {.level = LOG_LEVEL_ERROR};
 static const struct lk_digest order = {.lo = 1, .hi = 2};
 static struct temp_dir dir;
 
+/* One sequence a step and lane: positions are steps. */
+static struct lk_batch_recipe batch = {.size = 8};
+static const struct lk_recipe recipe = {.lanes = 8, .n_batches = 1, .batch = &batch};
+
 static void setup(void)
 {
     temp_dir_init(&dir);
@@ -33,7 +37,7 @@ static void write_state(struct snapshots *s, uint32_t lane, uint64_t position)
     struct lk_buf state = {0};
     for (int i = 0; i < 200; i++)
         lk_buf_putf(&state, "lane %u position %llu;", lane, (unsigned long long)position);
-    snapshots_write(s, order, lane, position, 100, &state);
+    snapshots_write(s, &recipe, 100, order, lane, position, &state);
     ck_assert_ptr_null(state.data);
 }
 
@@ -78,8 +82,27 @@ START_TEST(the_newest_at_or_before_is_read_back)
 }
 END_TEST
 
-/* Every truncation and every flipped bit of the newest: the older one is used. */
-START_TEST(a_damaged_one_is_passed_over)
+static void put_file(const char *path, const uint8_t *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+/* The older one is used, and the damaged one is gone. */
+static void passed_over(const char *path)
+{
+    struct snapshots *s = open_here(8);
+    uint64_t at;
+    ck_assert(read_state(s, 0, 1000, &at));
+    ck_assert_uint_eq(at, 100);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    snapshots_close(s);
+}
+
+/* Every truncation and every flipped bit of the newest. */
+START_TEST(a_damaged_one_is_passed_over_and_removed)
 {
     struct snapshots *s = open_here(8);
     char path[256];
@@ -94,24 +117,37 @@ START_TEST(a_damaged_one_is_passed_over)
     size_t n = fread(bytes, 1, sizeof bytes, f);
     fclose(f);
     ck_assert_uint_gt(n, 64);
-    s = open_here(8);
     for (size_t i = 0; i < n; i++) {
-        ck_assert_int_eq(truncate(path, (off_t)i), 0);
-        ck_assert(read_state(s, 0, 1000, &at));
-        ck_assert_uint_eq(at, 100);
-        f = fopen(path, "wb");
+        put_file(path, bytes, i);
+        passed_over(path);
         bytes[i] ^= (uint8_t)(1u << i % 8);
-        ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
-        fclose(f);
+        put_file(path, bytes, n);
         bytes[i] ^= (uint8_t)(1u << i % 8);
-        ck_assert(read_state(s, 0, 1000, &at));
-        ck_assert_uint_eq(at, 100);
-        f = fopen(path, "wb");
-        ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
-        fclose(f);
+        passed_over(path);
     }
+    put_file(path, bytes, n);
+    s = open_here(8);
     ck_assert(read_state(s, 0, 1000, &at));
     ck_assert_uint_eq(at, 200);
+    snapshots_close(s);
+}
+END_TEST
+
+START_TEST(another_runs_newer_files_cost_this_one_nothing)
+{
+    struct snapshots *s = open_here(4);
+    uint64_t at;
+    write_state(s, 0, 100000000);
+    for (uint64_t p = 100; p <= 2000; p += 100)
+        write_state(s, 0, p);
+    snapshots_close(s);
+    s = open_here(4);
+    ck_assert(read_state(s, 0, 2000, &at));
+    ck_assert_uint_eq(at, 2000);
+    ck_assert(read_state(s, 0, 1900, &at));
+    ck_assert_uint_eq(at, 1900);
+    ck_assert(read_state(s, 0, UINT64_MAX, &at));
+    ck_assert_uint_eq(at, 100000000);
     snapshots_close(s);
 }
 END_TEST
@@ -131,10 +167,10 @@ START_TEST(a_renamed_one_is_not_believed)
     ck_assert_int_eq(snapshot_check(from, &found, &lane, &at, &err), LK_OK);
     ck_assert_uint_eq(at, 100);
     ck_assert_int_eq(rename(from, to), 0);
+    ck_assert_int_eq(snapshot_check(to, &found, &lane, &at, &err), LK_DATA_LOSS);
     s = open_here(8);
     ck_assert(!read_state(s, 0, 1000, &at));
     snapshots_close(s);
-    ck_assert_int_eq(snapshot_check(to, &found, &lane, &at, &err), LK_DATA_LOSS);
 }
 END_TEST
 
@@ -181,7 +217,8 @@ Suite *suite(void)
     TCase *t = tcase_create("snapshots");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, the_newest_at_or_before_is_read_back);
-    tcase_add_test(t, a_damaged_one_is_passed_over);
+    tcase_add_test(t, a_damaged_one_is_passed_over_and_removed);
+    tcase_add_test(t, another_runs_newer_files_cost_this_one_nothing);
     tcase_add_test(t, a_renamed_one_is_not_believed);
     tcase_add_test(t, old_ones_are_thinned_but_never_all_gone);
     tcase_add_test(t, a_directory_that_cannot_be_made_is_named);
