@@ -142,6 +142,12 @@ class Trainer:
         line, self.buffer = self.buffer.split(b"\n", 1)
         return line.decode()
 
+    def skip(self, seconds):
+        """Throws away what has come, or the first that comes; false: nothing did in time."""
+        self.buffer = b""
+        fd = self.process.stdout.fileno()
+        return bool(select.select([fd], [], [], seconds)[0]) and bool(os.read(fd, 1 << 20))
+
     def answer(self, seconds=ANSWER_S):
         """(objects, "" or the failure's text) of the next command (or of the connecting)."""
         until = time.monotonic() + seconds

@@ -57,6 +57,32 @@ def restarts(box, stream, name, kill, rounds, snapshots, world=4):
     return current[0], [digest for digest, _ in steps], slowest, reconnects
 
 
+def reconnect(box):
+    """After each kill every rank goes on soon: none waits for its time-out."""
+    config = box.config(box.mixed(100))
+    box.index(config)
+    daemon = box.daemon(config, index=False)
+    ranks = box.world(daemon, 6, timeout=60000)
+    for r in ranks:
+        r.connect()
+        r.send("next 1000000 3")
+    draw = random.Random(7)
+    worst, rounds = 0, 100 if lk.LONG else 10
+    for _ in range(rounds):
+        time.sleep(draw.random() * 0.2)
+        daemon.kill()
+        time.sleep(0.05)    # what had been fetched ahead is used up
+        for r in ranks:
+            r.skip(0)
+        daemon = box.daemon(config, index=False)
+        begin = time.monotonic()
+        for r in ranks:
+            if not r.skip(30):
+                return lk.not_ok("every rank goes on after a restart", f"{r.name} does not")
+        worst = max(worst, time.monotonic() - begin)
+    lk.check(worst < 10, f"after each of {rounds} restarts every rank goes on within seconds", f"{worst:.1f} s")
+
+
 def kill_daemon(box, daemon, config):
     daemon.kill()
     left = workers_left(box)
@@ -254,4 +280,4 @@ def reversed_digest(digest):
 
 
 if __name__ == "__main__":
-    lk.main([daemons, terminate, sixteen, same_place_twice, other_data])
+    lk.main([daemons, reconnect, terminate, sixteen, same_place_twice, other_data])
