@@ -4,7 +4,7 @@
 
 #include <xxhash.h>
 
-#define MAGIC "LKS1"
+#define MAGIC "LKC1"
 #define HASHED 32
 
 void lk_state_put(uint64_t step, const uint8_t stream_digest[16], uint8_t ret_bytes[LK_STATE_BYTES])

@@ -2,7 +2,7 @@
  * What a trainer stores in its checkpoint: 40 bytes, the same on every rank.
  *
  *   offset size
- *        0    4  magic "LKS1"
+ *        0    4  magic "LKC1"
  *        4    4  0
  *        8    8  step: the next step that the trainer needs; all before it are consumed
  *       16   16  stream digest: another stream must refuse the state
