@@ -126,66 +126,83 @@ static bool reply_check(const struct batch_wanted *wanted, const Lk__GetBatchRep
     return true;
 }
 
-/* The block: in shared memory, or copied to where it is aligned. NULL: @ret_why. */
-static const uint8_t *block_get(const Lk__GetBatchReply *reply, const uint8_t *payload,
-                                size_t payload_bytes, struct holding *holding, uint64_t *ret_bytes,
-                                char *ret_why, size_t n)
+static enum lanekeeper_code out_of_memory(char *ret_why, size_t n, size_t bytes)
+{
+    (void)snprintf(ret_why, n, "out of memory for a batch of %zu bytes", bytes);
+    return LANEKEEPER_RESOURCE_EXHAUSTED;
+}
+
+/* The block: in shared memory, or copied to where it is aligned. */
+static enum lanekeeper_code block_get(const Lk__GetBatchReply *reply, const uint8_t *payload,
+                                      size_t payload_bytes, struct holding *holding,
+                                      const uint8_t **ret_block, uint64_t *ret_bytes, char *ret_why, size_t n)
 {
     if (reply->shared) {
         *ret_bytes = reply->bytes;
-        const uint8_t *block = holding->memory == NULL
-                                   ? NULL
-                                   : lkc_memory_at(holding->memory, reply->region, reply->offset, reply->bytes);
-        if (block == NULL)
+        *ret_block = holding->memory == NULL
+                         ? NULL
+                         : lkc_memory_at(holding->memory, reply->region, reply->offset, reply->bytes);
+        if (*ret_block == NULL)
             (void)no(ret_why, n, "it is outside of the shared memory");
-        return block;
+        return *ret_block == NULL ? LANEKEEPER_DATA_LOSS : LANEKEEPER_OK;
     }
     size_t room = (payload_bytes + 63) / 64 * 64;
-    if (room < payload_bytes || (holding->copy = aligned_alloc(64, room + 64)) == NULL) {
-        (void)snprintf(ret_why, n, "out of memory for a batch of %zu bytes", payload_bytes);
-        return NULL;
-    }
+    if (room < payload_bytes || (holding->copy = aligned_alloc(64, room + 64)) == NULL)
+        return out_of_memory(ret_why, n, payload_bytes);
     memcpy(holding->copy, payload, payload_bytes);
+    *ret_block = holding->copy;
     *ret_bytes = payload_bytes;
-    return holding->copy;
+    return LANEKEEPER_OK;
 }
 
-bool lkc_batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
-                const uint8_t *payload, size_t payload_bytes, struct memory *memory,
-                struct lanekeeper_batch *ret_batch, char *ret_why, size_t why_bytes)
+/* Fills @batch in with what is checked on the way. */
+static enum lanekeeper_code batch_fill(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
+                                       const uint8_t *payload, size_t payload_bytes,
+                                       struct lanekeeper_batch *batch, char *ret_why, size_t n)
+{
+    const uint8_t *block;
+    uint64_t bytes;
+
+    if (!reply_check(wanted, reply, ret_why, n))
+        return LANEKEEPER_DATA_LOSS;
+    batch->step = reply->step;
+    batch->first_row = reply->first_row;
+    batch->rows = reply->rows;
+    batch->global_rows = reply->global_rows;
+    batch->sequence = reply->sequence;
+    batch->shared = reply->shared;
+    memcpy(batch->digest, reply->digest.data, sizeof batch->digest);
+    enum lanekeeper_code code =
+        block_get(reply, payload, payload_bytes, batch->owner, &block, &bytes, ret_why, n);
+    if (code != LANEKEEPER_OK)
+        return code;
+    return block_view(block, bytes, wanted, reply, batch, ret_why, n) ? LANEKEEPER_OK : LANEKEEPER_DATA_LOSS;
+}
+
+enum lanekeeper_code lkc_batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
+                                    const uint8_t *payload, size_t payload_bytes, struct memory *memory,
+                                    struct lanekeeper_batch *ret_batch, char *ret_why, size_t why_bytes)
 {
     struct holding *holding = calloc(1, sizeof *holding);
     struct lanekeeper_batch batch = {.owner = holding};
-    uint64_t bytes;
 
     if (holding == NULL) {
         if (reply->shared && memory != NULL)
             lkc_memory_release(memory, reply->lease);
-        return no(ret_why, why_bytes, "out of memory");
+        return out_of_memory(ret_why, why_bytes, sizeof *holding);
     }
     if (reply->shared && memory != NULL) {
         lkc_memory_hold(memory);
         holding->memory = memory;
         holding->lease = reply->lease;
     }
-    batch.step = reply->step;
-    batch.first_row = reply->first_row;
-    batch.rows = reply->rows;
-    batch.global_rows = reply->global_rows;
-    batch.sequence = reply->sequence;
-    batch.shared = reply->shared;
-    bool ok = reply_check(wanted, reply, ret_why, why_bytes);
-    const uint8_t *block = NULL;
-    if (ok) {
-        memcpy(batch.digest, reply->digest.data, sizeof batch.digest);
-        block = block_get(reply, payload, payload_bytes, holding, &bytes, ret_why, why_bytes);
-    }
-    ok = block != NULL && block_view(block, bytes, wanted, reply, &batch, ret_why, why_bytes);
-    if (ok)
+    enum lanekeeper_code code =
+        batch_fill(wanted, reply, payload, payload_bytes, &batch, ret_why, why_bytes);
+    if (code == LANEKEEPER_OK)
         *ret_batch = batch;
     else
         holding_free(holding);
-    return ok;
+    return code;
 }
 
 /* ---- tokens in other types ---- */

@@ -7,7 +7,8 @@
 
 #include "proto/lanekeeper.pb-c.h"
 
-#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct batch_wanted { /* what the reply must agree with */
     uint64_t step;
@@ -17,10 +18,11 @@ struct batch_wanted { /* what the reply must agree with */
 
 /*
  * Makes the batch of @reply: in @memory (which it then holds), or, inline, in a copy of @payload.
- * False: it is malformed or does not fit, @ret_why says how; a lease in it has been given back.
+ * DATA_LOSS: it is malformed or does not fit; RESOURCE_EXHAUSTED: out of memory. Then @ret_why says
+ * more, and a lease in it has been given back.
  */
-bool lkc_batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
-                const uint8_t *payload, size_t payload_bytes, struct memory *memory,
-                struct lanekeeper_batch *ret_batch, char *ret_why, size_t why_bytes);
+enum lanekeeper_code lkc_batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
+                                    const uint8_t *payload, size_t payload_bytes, struct memory *memory,
+                                    struct lanekeeper_batch *ret_batch, char *ret_why, size_t why_bytes);
 
 #endif

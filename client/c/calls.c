@@ -10,8 +10,10 @@
  * that nobody waits for: its lease, if any, is given back. So losing interest in a call is free, and
  * a lease is never lost: not with a time-out, nor with an answer that was late.
  *
- * A GetBatch asks the daemon to wait for a slice of time at most. A daemon that answers nothing at all
- * within the slice and some grace is taken for dead, whatever its TCP connection looks like.
+ * A GetBatch asks the daemon to wait for a slice of time at most: the step that is being made stays with
+ * the daemon when it is asked again. A daemon that answers nothing at all within the slice and some
+ * grace is taken for dead, whatever its TCP connection looks like. What a Digest or a Trace has done is
+ * lost with its deadline, so those ask for all the time that is left.
  */
 #include "handle.h"
 
@@ -23,6 +25,7 @@
 #define SLICE_MAX_MS 10000
 #define GRACE_MS 5000
 #define PAUSE_MS 50
+#define REASON_MS 500 /* before our time is up: so that the reason for a delay arrives */
 #define MEMORY_SHIFT 40 /* call id = memories joined << 40 | number of the call */
 
 enum lanekeeper_code lkc_handle_fail(struct lanekeeper_error *error, enum lanekeeper_code code,
@@ -57,11 +60,21 @@ void lkc_call_end(struct call *call)
 
 /* ---- sending ---- */
 
-static uint32_t slice_ms(const struct lanekeeper *handle)
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How long the daemon may take for @call. */
+static uint32_t wait_ms(const struct lanekeeper *handle, const struct call *call, int64_t now)
 {
     /* Shorter than the caller's time-out, so that the reason for a delay arrives before it. */
-    uint32_t slice = handle->timeout_ms - handle->timeout_ms / 4;
-    return slice > SLICE_MAX_MS ? SLICE_MAX_MS : slice;
+    if (call->method == LK_METHOD_GET_BATCH || call->method == LK_METHOD_HELLO)
+        return min_u32(handle->timeout_ms - handle->timeout_ms / 4, SLICE_MAX_MS);
+    if (handle->until_ms <= now)
+        return 1; /* not 0, which lets the daemon choose */
+    uint32_t left = (uint32_t)(handle->until_ms - now);
+    return left - min_u32(left / 4, REASON_MS);
 }
 
 static bool send_batch_call(struct lanekeeper *h, const struct lk_envelope *e, const struct call *call)
@@ -80,13 +93,13 @@ static bool send_batch_call(struct lanekeeper *h, const struct lk_envelope *e, c
 
 static void send_call(struct lanekeeper *h, struct call *call)
 {
-    struct lk_envelope e = {.method = (uint16_t)call->method, .deadline_ms = slice_ms(h)};
+    int64_t now = lkc_link_now_ms();
+    struct lk_envelope e = {.method = (uint16_t)call->method, .deadline_ms = wait_ms(h, call, now)};
 
     call->id = h->n_memories << MEMORY_SHIFT | (++h->n_calls & (((uint64_t)1 << MEMORY_SHIFT) - 1));
     e.call = call->id;
     bool sent = call->request != NULL ? lkc_link_send(h->link, &e, call->request)
                                       : send_batch_call(h, &e, call);
-    int64_t now = lkc_link_now_ms();
     call->overdue_ms = now + e.deadline_ms + GRACE_MS;
     call->not_before_ms = now + PAUSE_MS;
     call->state = sent ? CALL_SENT : CALL_UNSENT;
@@ -181,6 +194,16 @@ static bool passes(unsigned code)
            code == LANEKEEPER_RESOURCE_EXHAUSTED || code == LANEKEEPER_ABORTED;
 }
 
+/* After a refusal that passes. The last deadline of a call that begins anew each time is our own: asking
+ * again would make the daemon work for nothing. */
+static void refused_for_now(struct lanekeeper *h, struct call *call, unsigned code)
+{
+    call_again(h, call, code == LANEKEEPER_DEADLINE_EXCEEDED ? 0 : PAUSE_MS);
+    if (code == LANEKEEPER_DEADLINE_EXCEEDED && call == &h->single &&
+        call->method != LK_METHOD_GET_BATCH && h->until_ms - lkc_link_now_ms() <= 2 * REASON_MS)
+        call->not_before_ms = h->until_ms;
+}
+
 static void take_error(struct lanekeeper *h, struct call *call, const struct lk_envelope *e)
 {
     Lk__Error *error = lk__error__unpack(NULL, e->header_bytes, e->header);
@@ -190,7 +213,7 @@ static void take_error(struct lanekeeper *h, struct call *call, const struct lk_
     if (passes(code)) {
         const char *why = error != NULL && error->waited_for[0] != '\0' ? error->waited_for : detail;
         (void)snprintf(call->waits_for, sizeof call->waits_for, "%s", why);
-        call_again(h, call, code == LANEKEEPER_DEADLINE_EXCEEDED ? 0 : PAUSE_MS);
+        refused_for_now(h, call, code);
     } else {
         done_failed(call, code, detail);
         if (code == LANEKEEPER_OUT_OF_RANGE && call->method == LK_METHOD_GET_BATCH && call->step < h->end)
@@ -210,12 +233,13 @@ static void take_batch(struct lanekeeper *h, struct call *call, const struct lk_
         done_failed(call, LANEKEEPER_DATA_LOSS, "malformed reply to GetBatch");
         return;
     }
-    if (lkc_batch_make(&wanted, reply, e->payload, (size_t)e->payload_bytes, h->memory, &call->batch, why,
-                   sizeof why)) {
+    enum lanekeeper_code code = lkc_batch_make(&wanted, reply, e->payload, (size_t)e->payload_bytes,
+                                               h->memory, &call->batch, why, sizeof why);
+    if (code == LANEKEEPER_OK) {
         call->failure.code = LANEKEEPER_OK;
         call->state = CALL_DONE;
     } else {
-        done_failed(call, LANEKEEPER_DATA_LOSS, why);
+        done_failed(call, code, why);
     }
     lk__get_batch_reply__free_unpacked(reply, NULL);
 }

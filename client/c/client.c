@@ -11,6 +11,7 @@
 #define TIMEOUT_DEFAULT_MS 60000
 #define TIMEOUT_MAX_MS 86400000
 #define DIGESTS_MAX 10000
+#define DIGESTS_A_CALL 64 /* what is lost when the connection breaks */
 #define GOODBYE_MS 1000
 
 _Static_assert(LK_STATE_BYTES <= LANEKEEPER_STATE_MAX, "a state fits its buffer");
@@ -242,16 +243,23 @@ enum lanekeeper_code lanekeeper_next(struct lanekeeper *handle, struct lanekeepe
     return code;
 }
 
-/* Runs a call that is not part of the look-ahead. On success the call holds the answer until ended. */
-static enum lanekeeper_code single_run(struct lanekeeper *h, enum lk_method method, uint64_t step,
-                                       const ProtobufCMessage *request)
+/* Runs a call that is not part of the look-ahead, in the time that is left. On success the call holds
+ * the answer until ended. */
+static enum lanekeeper_code single_go(struct lanekeeper *h, enum lk_method method, uint64_t step,
+                                      const ProtobufCMessage *request)
 {
-    lkc_handle_begin(h);
     lkc_call_begin(&h->single, method, step, request);
     enum lanekeeper_code code = lkc_handle_wait(h, &h->single);
     if (code != LANEKEEPER_OK)
         lkc_call_end(&h->single); /* the request is the caller's: nothing may be sent later */
     return code;
+}
+
+static enum lanekeeper_code single_run(struct lanekeeper *h, enum lk_method method, uint64_t step,
+                                       const ProtobufCMessage *request)
+{
+    lkc_handle_begin(h);
+    return single_go(h, method, step, request);
 }
 
 enum lanekeeper_code lanekeeper_get(struct lanekeeper *handle, uint64_t step,
@@ -317,33 +325,42 @@ static void *single_take(struct lanekeeper *h, const ProtobufCMessageDescriptor 
     return reply;
 }
 
+static enum lanekeeper_code digest_take(struct lanekeeper *h, uint64_t n, uint8_t *ret_digests)
+{
+    Lk__DigestReply *reply = single_take(h, &lk__digest_reply__descriptor);
+
+    if (reply == NULL)
+        return h->error.code;
+    bool ok = reply->n_steps == n;
+    for (size_t i = 0; ok && i < n; i++)
+        ok = reply->steps[i].len == 16;
+    for (size_t i = 0; ok && i < n; i++)
+        memcpy(ret_digests + 16 * i, reply->steps[i].data, 16);
+    lk__digest_reply__free_unpacked(reply, NULL);
+    return ok ? LANEKEEPER_OK
+              : lkc_handle_fail(&h->error, LANEKEEPER_DATA_LOSS,
+                                "malformed reply to Digest: not one of 16 bytes for each step");
+}
+
 enum lanekeeper_code lanekeeper_digest(struct lanekeeper *handle, uint64_t from, uint64_t to,
                                        uint8_t *ret_digests)
 {
     Lk__DigestRequest request = LK__DIGEST_REQUEST__INIT;
+    enum lanekeeper_code code = LANEKEEPER_OK;
 
     if (from > to || to - from > DIGESTS_MAX)
         return lkc_handle_fail(&handle->error, LANEKEEPER_INVALID_ARGUMENT,
                            "steps %llu to %llu: expected a range of at most %d steps",
                            (unsigned long long)from, (unsigned long long)to, DIGESTS_MAX);
+    lkc_handle_begin(handle);
     request.stream = handle->stream;
-    request.from = from;
-    request.to = to;
-    enum lanekeeper_code code = single_run(handle, LK_METHOD_DIGEST, from, &request.base);
-    if (code != LANEKEEPER_OK)
-        return code;
-    Lk__DigestReply *reply = single_take(handle, &lk__digest_reply__descriptor);
-    if (reply == NULL)
-        return handle->error.code;
-    bool ok = reply->n_steps == to - from;
-    for (size_t i = 0; ok && i < reply->n_steps; i++)
-        ok = reply->steps[i].len == 16;
-    for (size_t i = 0; ok && i < reply->n_steps; i++)
-        memcpy(ret_digests + 16 * i, reply->steps[i].data, 16);
-    if (!ok)
-        code = lkc_handle_fail(&handle->error, LANEKEEPER_DATA_LOSS,
-                           "malformed reply to Digest: not one of 16 bytes for each step");
-    lk__digest_reply__free_unpacked(reply, NULL);
+    for (uint64_t at = from; code == LANEKEEPER_OK && at < to; at = request.to) {
+        request.from = at;
+        request.to = to - at > DIGESTS_A_CALL ? at + DIGESTS_A_CALL : to;
+        code = single_go(handle, LK_METHOD_DIGEST, at, &request.base);
+        if (code == LANEKEEPER_OK)
+            code = digest_take(handle, request.to - at, ret_digests + 16 * (at - from));
+    }
     return code;
 }
 

@@ -29,8 +29,8 @@
  * and released by any thread, also after its handle was closed. The library starts threads of its own
  * (those of nng). A process that has used it may exec, but must not go on using it in a forked child.
  *
- * TIME. No call blocks longer than the handle's time-out. While a call waits, the library reconnects
- * by itself: a daemon that is restarted costs time and nothing else.
+ * TIME. No call blocks longer than the handle's time-out, save lanekeeper_close (see there). While a
+ * call waits, the library reconnects by itself: a daemon that is restarted costs time and nothing else.
  *
  * ERRORS. Every function that can fail returns a code with gRPC's name and number; the text for a
  * person is in lanekeeper_error_text. ret_ parameters are set on success only, save that batches are
@@ -40,10 +40,14 @@
  *   NOT_FOUND            the daemon serves no such stream (the text names those that it serves)
  *   DEADLINE_EXCEEDED    time is up; the text says what was waited for. Calling again goes on waiting
  *   UNAVAILABLE          no daemon could be reached until time was up
- *   FAILED_PRECONDITION  the daemon serves another stream than the one this handle (or state) is of;
- *                        the text names both digests
+ *   FAILED_PRECONDITION  the daemon serves another stream than the one this handle (or state) is of
+ *                        (the text names both digests); or no step can be made, now or later, without
+ *                        a change: a dataset yields no tokens, a row is malformed where the recipe says
+ *                        on_bad_row: error, a row crashes every worker that takes it, the stream is
+ *                        smaller than one global batch (the text names which)
  *   OUT_OF_RANGE         the stream ended before this step; the text says how many steps it has
- *   DATA_LOSS            the daemon found data damaged or changed, or what it sent is malformed
+ *   DATA_LOSS            the daemon found data damaged, or changed since it was indexed (the text names
+ *                        it), or what it sent is malformed
  *   RESOURCE_EXHAUSTED   out of memory
  *   UNIMPLEMENTED        the daemon speaks another protocol version, or lacks the method
  */
@@ -126,7 +130,11 @@ LK_API enum lanekeeper_code lanekeeper_connect(const struct lanekeeper_options *
                                                struct lanekeeper **ret_handle,
                                                struct lanekeeper_error *error);
 
-/* Frees the handle; NULL is fine. Batches that were not released stay valid until they are. */
+/*
+ * Frees the handle; NULL is fine. Batches that were not released stay valid until they are.
+ * Parting from the daemon takes a moment if it is well, and up to about three seconds if it is not,
+ * whatever the handle's time-out.
+ */
 LK_API void lanekeeper_close(struct lanekeeper *handle);
 
 /* What the last failed call on @handle says. Never NULL; valid until the next call on it. */
@@ -215,7 +223,7 @@ LK_API enum lanekeeper_code lanekeeper_copy_tokens(const struct lanekeeper_batch
                                                    enum lanekeeper_dtype dtype, void *out,
                                                    size_t out_bytes);
 
-#define LANEKEEPER_STATE_MAX 64
+#define LANEKEEPER_STATE_MAX 64 /* at present a state has 40 bytes; they begin with "LKC1" */
 #define LANEKEEPER_CONSUMED UINT64_MAX
 
 /*
@@ -236,7 +244,12 @@ LK_API enum lanekeeper_code lanekeeper_resume(struct lanekeeper *handle, const v
 /* Makes lanekeeper_next go on at @step. */
 LK_API enum lanekeeper_code lanekeeper_seek(struct lanekeeper *handle, uint64_t step);
 
-/* Digests of whole steps [from, to): @ret_digests holds (to - from) × 16 bytes; at most 10,000. */
+/*
+ * Digests of whole steps [from, to): @ret_digests holds (to - from) × 16 bytes; at most 10,000 steps,
+ * and none is fine. The daemon makes every one of these steps, which may take long: all must be done
+ * within the handle's time-out, or the call begins anew the next time. After a failure @ret_digests is
+ * undefined.
+ */
 LK_API enum lanekeeper_code lanekeeper_digest(struct lanekeeper *handle, uint64_t from, uint64_t to,
                                               uint8_t *ret_digests);
 

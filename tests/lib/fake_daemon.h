@@ -46,7 +46,10 @@ enum fake_fault {
     FAKE_OTHER_STEP,
     FAKE_SHORT_DIGEST,
     FAKE_OUTSIDE,   /* shared: beyond the region */
-    FAKE_NO_REGION  /* shared: a region that is not there */
+    FAKE_NO_REGION, /* shared: a region that is not there */
+    FAKE_STOPPING,  /* GetBatch and Digest fail with UNAVAILABLE */
+    FAKE_SHORT_LIST, /* Digest gives a step too few */
+    FAKE_HOLD_LATE  /* Digest from step 128 on waits until its deadline */
 };
 
 struct fake_slot {
@@ -91,6 +94,10 @@ struct fake_daemon {
     atomic_uint leases_held; /* now */
     atomic_uint clients;     /* of the hand-over */
     atomic_uint asked[FAKE_STEPS_SEEN];
+    atomic_uint refused;     /* FAKE_STOPPING: so many times */
+    atomic_uint digests;     /* calls of Digest */
+    atomic_uint digest_from; /* of the last of them */
+    atomic_uint digest_ms;   /* its deadline */
 };
 
 static inline int64_t fake_now_ms(void)
@@ -318,6 +325,9 @@ static inline bool fake_get_fails(struct fake_daemon *f, struct rpc_call *call, 
         f->held[f->n_held++] = call;
     } else if (fault == FAKE_DAMAGED) {
         rpc_fail(call, LK_DATA_LOSS, "docs/a.jsonl: block 3 has changed", NULL);
+    } else if (fault == FAKE_STOPPING) {
+        atomic_fetch_add(&f->refused, 1);
+        rpc_fail(call, LK_UNAVAILABLE, "the daemon is stopping", "");
     } else if (fault == FAKE_BUSY && f->n_asked++ % 2 == 0) {
         rpc_fail(call, LK_RESOURCE_EXHAUSTED, "too many calls", NULL);
     } else {
@@ -337,19 +347,34 @@ static inline void fake_get(struct fake_daemon *f, struct rpc_call *call)
         lk__get_batch_request__free_unpacked(q, NULL);
 }
 
-static inline void fake_digest(struct rpc_call *call)
+static inline void fake_digest_answer(struct rpc_call *call, uint64_t from, uint64_t to)
 {
-    Lk__DigestRequest *q = lk__digest_request__unpack(NULL, call->header_bytes, call->header);
     Lk__DigestReply reply = LK__DIGEST_REPLY__INIT;
     uint8_t bytes[64][16];
     ProtobufCBinaryData digests[64];
 
-    for (uint64_t s = q->from; s < q->to && s - q->from < 64; s++) {
-        memset(bytes[s - q->from], (int)(s & 255), 16);
-        digests[reply.n_steps++] = (ProtobufCBinaryData){16, bytes[s - q->from]};
+    for (uint64_t s = from; s < to && s - from < 64; s++) {
+        memset(bytes[s - from], (int)(s & 255), 16);
+        digests[reply.n_steps++] = (ProtobufCBinaryData){16, bytes[s - from]};
     }
     reply.steps = digests;
     rpc_reply(call, &reply.base, NULL, 0);
+}
+
+static inline void fake_digest(struct fake_daemon *f, struct rpc_call *call)
+{
+    enum fake_fault fault = (enum fake_fault)atomic_load(&f->fault);
+    Lk__DigestRequest *q = lk__digest_request__unpack(NULL, call->header_bytes, call->header);
+
+    atomic_store(&f->digest_from, (unsigned)q->from);
+    atomic_store(&f->digest_ms, (unsigned)(call->deadline_ms - call->received_ms));
+    atomic_fetch_add(&f->digests, 1);
+    if (fault == FAKE_HOLD_LATE && q->from >= 128 && f->n_held < FAKE_HELD_MAX)
+        f->held[f->n_held++] = call;
+    else if (fault == FAKE_STOPPING)
+        rpc_fail(call, LK_UNAVAILABLE, "the daemon is stopping", "");
+    else
+        fake_digest_answer(call, q->from, fault == FAKE_SHORT_LIST ? q->to - 1 : q->to);
     lk__digest_request__free_unpacked(q, NULL);
 }
 
@@ -381,7 +406,7 @@ static inline void fake_call(struct fake_daemon *f, struct rpc_call *call)
     switch (call->method) {
     case LK_METHOD_HELLO: fake_hello(f, call); break;
     case LK_METHOD_GET_BATCH: fake_get(f, call); break;
-    case LK_METHOD_DIGEST: fake_digest(call); break;
+    case LK_METHOD_DIGEST: fake_digest(f, call); break;
     case LK_METHOD_TRACE: fake_trace(call); break;
     case LK_METHOD_STATUS: fake_status(call); break;
     default: rpc_fail(call, LK_UNIMPLEMENTED, "no such method", NULL);

@@ -515,6 +515,70 @@ START_TEST(calls_wait_for_the_daemon_to_come_back)
 }
 END_TEST
 
+struct replacement {
+    struct fake_daemon *old, *new;
+    const atomic_uint *value; /* of the old one: from this number on it is stopped */
+    unsigned number;
+};
+
+static void *replace_when(void *arg)
+{
+    struct replacement *r = arg;
+    for (int i = 0; i < 5000 && atomic_load(r->value) < r->number; i++)
+        (void)poll(NULL, 0, 1);
+    fake_stop(r->old); /* answers what waits UNAVAILABLE */
+    r->new = start(true);
+    return NULL;
+}
+
+START_TEST(daemon_that_is_stopping_is_like_one_that_is_gone)
+{
+    struct fake_daemon *f = start(true);
+    struct lanekeeper *lk = connect_ahead(2);
+    struct lanekeeper_batch b;
+    pthread_t thread;
+    next_is(lk, 0, true);
+    LK_OK_(lanekeeper_seek(lk, 100), lk); /* none of these has been fetched ahead */
+    atomic_store(&f->fault, FAKE_STOPPING);
+    struct replacement r = {.old = f, .value = &f->refused, .number = 10};
+    ck_assert_int_eq(pthread_create(&thread, NULL, replace_when, &r), 0);
+    for (uint64_t s = 100; s < 110; s++)
+        next_is(lk, s, true);
+    (void)pthread_join(thread, NULL);
+    lanekeeper_close(lk);
+
+    struct lanekeeper_options o = options_of(0); /* none takes its place: until time is up */
+    o.timeout_ms = 400;
+    lk = connect_with(&o);
+    atomic_store(&r.new->fault, FAKE_STOPPING);
+    int64_t before = fake_now_ms();
+    ck_assert_int_eq(lanekeeper_get(lk, 200, &b), LANEKEEPER_DEADLINE_EXCEEDED);
+    ck_assert_int_ge(fake_now_ms() - before, 395);
+    ck_assert_ptr_nonnull(strstr(lanekeeper_error_text(lk), "stopping"));
+    lanekeeper_close(lk);
+    fake_stop(r.new);
+}
+END_TEST
+
+/* Loop: inline and shared. What waits when a daemon stops in good order is answered UNAVAILABLE. */
+START_TEST(calls_that_wait_survive_a_graceful_stop)
+{
+    struct fake_daemon *f = start(true);
+    struct lanekeeper_options o = options_of(4);
+    o.sharing = _i == 1 ? LANEKEEPER_SHARED_ALWAYS : LANEKEEPER_SHARED_NEVER;
+    struct lanekeeper *lk = connect_with(&o);
+    struct replacement r = {.old = f, .value = &f->asked[4], .number = 1};
+    pthread_t thread;
+    atomic_store(&f->fault, FAKE_HOLD);
+    ck_assert_int_eq(pthread_create(&thread, NULL, replace_when, &r), 0);
+    for (uint64_t s = 0; s < 10; s++)
+        next_is(lk, s, _i == 1);
+    (void)pthread_join(thread, NULL);
+    lanekeeper_close(lk);
+    fake_stop(r.new);
+}
+END_TEST
+
 START_TEST(restart_with_another_stream_is_one_clear_error)
 {
     struct fake_daemon *f = start(true);
@@ -698,7 +762,9 @@ START_TEST(digest_status_and_trace_answer)
     ck_assert_uint_eq(digests[0][0], 4);
     ck_assert_uint_eq(digests[2][15], 6);
     ck_assert_int_eq(lanekeeper_digest(lk, 0, 10001, digests[0]), LANEKEEPER_INVALID_ARGUMENT);
-    ck_assert_int_eq(lanekeeper_digest(lk, 0, 65, digests[0]), LANEKEEPER_DATA_LOSS); /* it gives 64 */
+    atomic_store(&f->fault, FAKE_SHORT_LIST);
+    ck_assert_int_eq(lanekeeper_digest(lk, 4, 7, digests[0]), LANEKEEPER_DATA_LOSS);
+    atomic_store(&f->fault, FAKE_NONE);
     LK_OK_(lanekeeper_status(lk, &json), lk);
     ck_assert_str_eq(json, "{\"streams\":[]}");
     lanekeeper_free(json);
@@ -711,6 +777,81 @@ START_TEST(digest_status_and_trace_answer)
     next_is(lk, 0, false);
     lanekeeper_close(lk);
     fake_stop(f);
+}
+END_TEST
+
+/* The daemon forgets a Digest at its deadline: only one with all the time there is can be a long one. */
+START_TEST(digest_may_take_as_long_as_the_caller_waits)
+{
+    struct fake_daemon *f = start(false);
+    struct lanekeeper_options o = options_of(0);
+    uint8_t digests[2][16];
+    o.timeout_ms = 3600000;
+    struct lanekeeper *lk = connect_with(&o);
+    LK_OK_(lanekeeper_digest(lk, 0, 2, digests[0]), lk);
+    ck_assert_uint_gt(atomic_load(&f->digest_ms), 590000); /* the daemon's limit is ten minutes */
+    lanekeeper_close(lk);
+    o.timeout_ms = 20000;
+    lk = connect_with(&o);
+    LK_OK_(lanekeeper_digest(lk, 0, 2, digests[0]), lk);
+    ck_assert_uint_gt(atomic_load(&f->digest_ms), 18000);
+    ck_assert_uint_le(atomic_load(&f->digest_ms), 20000);
+    lanekeeper_close(lk);
+    fake_stop(f);
+}
+END_TEST
+
+START_TEST(digest_that_is_late_is_asked_for_once_and_says_what_it_waits_for)
+{
+    struct fake_daemon *f = start(false);
+    struct lanekeeper_options o = options_of(0);
+    uint8_t digest[16];
+    o.timeout_ms = 800;
+    struct lanekeeper *lk = connect_with(&o);
+    atomic_store(&f->fault, FAKE_HOLD_LATE);
+    int64_t before = fake_now_ms();
+    ck_assert_int_eq(lanekeeper_digest(lk, 200, 201, digest), LANEKEEPER_DEADLINE_EXCEEDED);
+    int64_t took = fake_now_ms() - before;
+    ck_assert_msg(took >= 795 && took < 1600, "%ld ms", (long)took);
+    ck_assert_ptr_nonnull(strstr(lanekeeper_error_text(lk), FAKE_WAITS_FOR));
+    ck_assert_uint_eq(atomic_load(&f->digests), 1);
+    atomic_store(&f->fault, FAKE_NONE);
+    LK_OK_(lanekeeper_digest(lk, 200, 201, digest), lk);
+    ck_assert_uint_eq(digest[0], 200);
+    lanekeeper_close(lk);
+    fake_stop(f);
+}
+END_TEST
+
+START_TEST(digests_of_no_steps_are_none)
+{
+    struct fake_daemon *f = start(false);
+    struct lanekeeper *lk = connect_ahead(0);
+    LK_OK_(lanekeeper_digest(lk, 7, 7, NULL), lk);
+    LK_OK_(lanekeeper_digest(lk, UINT64_MAX, UINT64_MAX, NULL), lk);
+    ck_assert_uint_eq(atomic_load(&f->digests), 0);
+    ck_assert_int_eq(lanekeeper_digest(lk, 8, 7, NULL), LANEKEEPER_INVALID_ARGUMENT);
+    lanekeeper_close(lk);
+    fake_stop(f);
+}
+END_TEST
+
+START_TEST(digests_that_are_known_survive_a_restart)
+{
+    static uint8_t digests[300][16];
+    struct fake_daemon *f = start(true);
+    struct lanekeeper *lk = connect_ahead(0);
+    struct replacement r = {.old = f, .value = &f->digest_from, .number = 128};
+    pthread_t thread;
+    atomic_store(&f->fault, FAKE_HOLD_LATE);
+    ck_assert_int_eq(pthread_create(&thread, NULL, replace_when, &r), 0);
+    LK_OK_(lanekeeper_digest(lk, 0, 300, digests[0]), lk);
+    (void)pthread_join(thread, NULL);
+    for (unsigned s = 0; s < 300; s++)
+        ck_assert_uint_eq(digests[s][s % 16], s & 255);
+    ck_assert_uint_eq(atomic_load(&r.new->digests), 3); /* from 128, 192 and 256 */
+    lanekeeper_close(lk);
+    fake_stop(r.new);
 }
 END_TEST
 
@@ -803,6 +944,8 @@ Suite *suite(void)
     tcase_add_test(t, no_daemon_is_unavailable_in_time);
     tcase_add_loop_test(t, restart_is_invisible, 0, 2);
     tcase_add_test(t, calls_wait_for_the_daemon_to_come_back);
+    tcase_add_test(t, daemon_that_is_stopping_is_like_one_that_is_gone);
+    tcase_add_loop_test(t, calls_that_wait_survive_a_graceful_stop, 0, 2);
     tcase_add_test(t, restart_with_another_stream_is_one_clear_error);
     tcase_add_test(t, busy_daemon_is_asked_again);
     tcase_add_test(t, end_of_stream_is_out_of_range_with_its_length);
@@ -812,6 +955,10 @@ Suite *suite(void)
     tcase_add_loop_test(t, garbage_answers_fail_the_call_and_nothing_else, 0, 6);
     tcase_add_test(t, tokens_convert);
     tcase_add_test(t, digest_status_and_trace_answer);
+    tcase_add_test(t, digest_may_take_as_long_as_the_caller_waits);
+    tcase_add_test(t, digest_that_is_late_is_asked_for_once_and_says_what_it_waits_for);
+    tcase_add_test(t, digests_of_no_steps_are_none);
+    tcase_add_test(t, digests_that_are_known_survive_a_restart);
     tcase_add_test(t, bad_options_are_named);
     tcase_add_test(t, handles_of_several_threads_are_independent);
     suite_add_tcase(s, t);
