@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include "link.h"
+#include "proto/handover.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +18,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define MAGIC "LKH1"
-#define REGIONS_MAX 64
-#define MESSAGE_BYTES 16
-#define RELEASE 1u
-
 struct region {
     const uint8_t *at;
     uint64_t bytes;
@@ -32,7 +28,7 @@ struct memory {
     int fd;
     uint64_t client;
     uint32_t n_regions;
-    struct region region[REGIONS_MAX];
+    struct region region[LK_HANDOVER_REGIONS_MAX];
     pthread_mutex_t mutex; /* of the socket's sending side and @owed */
     uint64_t *owed;        /* leases that could not be sent yet */
     size_t n_owed, owed_room;
@@ -80,7 +76,7 @@ static bool ready(int fd, short events, int64_t until_ms)
 static bool join(struct memory *m, const char *path, int64_t until_ms, char *ret_why, size_t why_bytes)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    uint8_t hello[MESSAGE_BYTES] = MAGIC;
+    uint8_t hello[LK_HANDOVER_MESSAGE_BYTES] = LK_HANDOVER_MAGIC;
 
     if (strlen(path) >= sizeof at.sun_path)
         return failed(ret_why, why_bytes, path, ENAMETOOLONG);
@@ -128,7 +124,7 @@ static bool receive(int socket_fd, void *to, size_t n, int *fds, uint32_t *n_fds
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int) * REGIONS_MAX)];
+        char bytes[CMSG_SPACE(sizeof(int) * LK_HANDOVER_REGIONS_MAX)];
     } control;
 
     for (size_t have = 0; have < n;) {
@@ -149,7 +145,7 @@ static bool receive(int socket_fd, void *to, size_t n, int *fds, uint32_t *n_fds
             for (size_t i = 0; i + sizeof(int) <= bytes; i += sizeof(int)) {
                 int fd;
                 memcpy(&fd, CMSG_DATA(c) + i, sizeof fd);
-                if (*n_fds < REGIONS_MAX)
+                if (*n_fds < LK_HANDOVER_REGIONS_MAX)
                     fds[(*n_fds)++] = fd;
                 else
                     close(fd);
@@ -162,14 +158,16 @@ static bool receive(int socket_fd, void *to, size_t n, int *fds, uint32_t *n_fds
 
 static bool take_regions(struct memory *m, int64_t until_ms, char *ret_why, size_t why_bytes)
 {
-    uint8_t head[8], sizes[8 * REGIONS_MAX];
-    int fds[REGIONS_MAX];
+    uint8_t head[8], sizes[8 * LK_HANDOVER_REGIONS_MAX];
+    int fds[LK_HANDOVER_REGIONS_MAX];
     uint32_t n_fds = 0, n = 0;
-    bool ok = receive(m->fd, head, sizeof head, fds, &n_fds, until_ms) && memcmp(head, MAGIC, 4) == 0;
+    bool ok = receive(m->fd, head, sizeof head, fds, &n_fds, until_ms) &&
+              memcmp(head, LK_HANDOVER_MAGIC, 4) == 0;
 
     if (ok) {
         n = (uint32_t)get_le(head + 4, 4);
-        ok = n <= REGIONS_MAX && receive(m->fd, sizes, 8 * (size_t)n, fds, &n_fds, until_ms) && n_fds == n;
+        ok = n <= LK_HANDOVER_REGIONS_MAX &&
+             receive(m->fd, sizes, 8 * (size_t)n, fds, &n_fds, until_ms) && n_fds == n;
     }
     if (!ok)
         (void)snprintf(ret_why, why_bytes, "the daemon's hand-over socket did not answer as it should");
@@ -242,9 +240,9 @@ const uint8_t *lkc_memory_at(const struct memory *memory, uint32_t region, uint6
 /* True: sent, or there is nobody to send it to. */
 static bool send_release(struct memory *m, uint64_t lease)
 {
-    uint8_t message[MESSAGE_BYTES];
+    uint8_t message[LK_HANDOVER_MESSAGE_BYTES];
 
-    put_le(message, RELEASE, 4);
+    put_le(message, LK_HANDOVER_RELEASE, 4);
     put_le(message + 4, 0, 4);
     put_le(message + 8, lease, 8);
     for (;;) {
@@ -261,11 +259,8 @@ static void owe(struct memory *m, uint64_t lease)
     if (m->n_owed == m->owed_room) {
         size_t room = m->owed_room == 0 ? 64 : m->owed_room * 2;
         uint64_t *more = realloc(m->owed, room * sizeof *more);
-        if (more == NULL) {
-            /* The one way left to give it back: ending the connection gives back all. */
-            (void)shutdown(m->fd, SHUT_RDWR);
-            return;
-        }
+        if (more == NULL)
+            return; /* this lease ends with the connection; ending that now would end those in use, too */
         m->owed = more;
         m->owed_room = room;
     }

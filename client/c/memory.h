@@ -24,7 +24,8 @@ bool lkc_memory_alive(const struct memory *memory);      /* the daemon still hol
 /* The bytes [offset, offset + bytes) of a region, aligned to 8 bytes; NULL: there is no such place. */
 const uint8_t *lkc_memory_at(const struct memory *memory, uint32_t region, uint64_t offset, uint64_t bytes);
 
-/* Gives a lease back. Never blocks and never forgets: what the socket does not take goes later. */
+/* Gives a lease back. Never blocks: what the socket does not take goes later. (If there is no memory to
+ * remember that in, the lease ends with the connection.) */
 void lkc_memory_release(struct memory *memory, uint64_t lease);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "proto/handover.h"
 #include "rpc/address.h"
 
 #include <errno.h>
@@ -19,18 +20,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define MAGIC "LKH1"
-#define MESSAGE_BYTES 16
-#define REGIONS_MAX 64
-#define RELEASE 1u
-
 struct connection {
     int fd; /* -1: a free place */
     bool joined;
     uint64_t client;
     uint64_t order; /* of arrival */
     size_t have;    /* bytes in @partial */
-    uint8_t partial[MESSAGE_BYTES];
+    uint8_t partial[LK_HANDOVER_MESSAGE_BYTES];
 };
 
 struct handover {
@@ -111,16 +107,16 @@ static void accept_all(struct handover *h)
 
 static bool send_regions(const struct handover *h, int fd)
 {
-    uint8_t text[8 + 8 * REGIONS_MAX];
+    uint8_t text[8 + 8 * LK_HANDOVER_REGIONS_MAX];
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int) * REGIONS_MAX)];
+        char bytes[CMSG_SPACE(sizeof(int) * LK_HANDOVER_REGIONS_MAX)];
     } control;
     size_t n = 8 + 8 * (size_t)h->n_regions;
     struct iovec iov = {.iov_base = text, .iov_len = n};
     struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
 
-    memcpy(text, MAGIC, 4);
+    memcpy(text, LK_HANDOVER_MAGIC, 4);
     lk_put_u32(text + 4, h->n_regions);
     for (uint32_t i = 0; i < h->n_regions; i++)
         lk_put_u64(text + 8 + 8 * (size_t)i, h->region_bytes[i]);
@@ -153,7 +149,7 @@ static bool hello(struct handover *h, struct connection *c)
 
     /* Number 0 means "answer inline" in a GetBatch; a number in use is an error or an attempt on
      * somebody else's leases. */
-    if (memcmp(c->partial, MAGIC, 4) != 0 || lk_get_u32(c->partial + 4) != 0 || client == 0 ||
+    if (memcmp(c->partial, LK_HANDOVER_MAGIC, 4) != 0 || lk_get_u32(c->partial + 4) != 0 || client == 0 ||
         client_known(h, client))
         return false;
     c->joined = true;
@@ -169,7 +165,7 @@ static bool message(struct handover *h, struct connection *c)
 {
     if (!c->joined)
         return hello(h, c);
-    if (lk_get_u32(c->partial) != RELEASE || lk_get_u32(c->partial + 4) != 0)
+    if (lk_get_u32(c->partial) != LK_HANDOVER_RELEASE || lk_get_u32(c->partial + 4) != 0)
         return false;
     h->ops->released(h->owner, c->client, lk_get_u64(c->partial + 8));
     return true;
@@ -178,14 +174,14 @@ static bool message(struct handover *h, struct connection *c)
 static bool feed(struct handover *h, struct connection *c, const uint8_t *bytes, size_t n)
 {
     while (n > 0) {
-        size_t take = MESSAGE_BYTES - c->have;
+        size_t take = LK_HANDOVER_MESSAGE_BYTES - c->have;
         if (take > n)
             take = n;
         memcpy(c->partial + c->have, bytes, take);
         c->have += take;
         bytes += take;
         n -= take;
-        if (c->have < MESSAGE_BYTES)
+        if (c->have < LK_HANDOVER_MESSAGE_BYTES)
             return true;
         c->have = 0;
         if (!message(h, c))
@@ -257,9 +253,9 @@ enum lk_code handover_open(const struct handover_config *config, struct handover
 {
     int lock = -1, failure;
 
-    if (config->n_regions > REGIONS_MAX)
+    if (config->n_regions > LK_HANDOVER_REGIONS_MAX)
         return lk_fail(err, LK_INVALID_ARGUMENT, "%u shared regions; at most %d", config->n_regions,
-                       REGIONS_MAX);
+                       LK_HANDOVER_REGIONS_MAX);
     LK_TRY(unix_path_claim(config->path, &lock, err));
     struct handover *h = lk_zalloc(1, sizeof *h);
     h->listener = -1;

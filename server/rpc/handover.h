@@ -11,10 +11,8 @@
  * other. Give a lease only to a client that has joined and is not gone (else answer inline: nobody
  * would ever end the lease), and ignore the release of a lease that is not that client's.
  *
- * Wire, little-endian. Client → server: "LKH1", u32 0, u64 client id, once; then any number of
- * {u32 1, u32 0, u64 lease} = release. Server → client: {"LKH1", u32 n_regions} with the descriptors
- * as SCM_RIGHTS, followed by u64 size of each region. A client id of 0, or one that is connected
- * already, and anything else that is not this protocol, closes the connection.
+ * proto/handover.h has the wire. A client id of 0, or one that is connected already, and anything else
+ * that is not this protocol, closes the connection.
  */
 #ifndef LK_RPC_HANDOVER_H
 #define LK_RPC_HANDOVER_H
