@@ -6,8 +6,8 @@
 # minutes. Output goes to DIR/test-logs/NAME.log; that of failed tests is shown. The last line is
 # "N passed, N failed, N skipped", and the exit status 0 if none failed.
 #
-# Found: tests/unit/*/test_*.c, tests/e2e/*.sh and test_*.py (argument: the build folder), the scripts
-# of tests/tidy, tests/golden, tests/oracle and tests/*/test_*.{sh,py} as the table below says.
+# Found: tests/unit/*/test_*.c, tests/e2e/*.sh, tests/*/test_*.py (argument: the build folder), and the
+# scripts of tests/tidy, tests/golden and tests/oracle as the table below says.
 set -u
 build=build asan=build-asan jobs=2 only=. only_list= limit=600 make=${MAKE:-make}
 while [ $# -gt 0 ]; do
@@ -26,6 +26,7 @@ logs=$build/test-logs
 python=python3
 [ ! -x "$build/venv/bin/python" ] || python=$PWD/$build/venv/bin/python
 export LK_TOKENIZERS=$build/tokenizers CK_DEFAULT_TIMEOUT=60
+[ -z "${CI:-}" ] || export LK_REQUIRE_TOKENIZERS=1
 export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
 sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 
@@ -62,7 +63,16 @@ tests() {
         esac
     done
     for t in tests/*/test_*.py; do
-        [ ! -e "$t" ] || printf '%s\t%s\n' "${t#tests/}" "$python $t $build"
+        [ -e "$t" ] || continue
+        printf '%s\t%s\n' "${t#tests/}" "$python $t $build"
+    done
+    # With real processes again; but not what measures memory or time, which sanitizers multiply.
+    for t in tests/e2e/cli.sh tests/e2e/test_*.py; do
+        case $t in
+        *.sh) printf '%s (sanitized)\t%s\n' "${t#tests/}" "$t $asan" ;;
+        */test_kill.py | */test_limits.py | */test_net.py) ;;
+        *) printf '%s (sanitized)\t%s\n' "${t#tests/}" "$python $t $asan" ;;
+        esac
     done
 }
 

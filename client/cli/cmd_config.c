@@ -102,9 +102,9 @@ static void check_stream(struct check *check, uint32_t number)
     check_tokenizer(check, recipe);
     if (check->n_problems > before)
         return;
-    if (stream_open(&check->config, number, &report->stream, &err) == LK_OK)
-        report->opened = true;
-    else
+    report->opened = stream_open(&check->config, number, &report->stream, &err) == LK_OK;
+    if (!report->opened ||
+        stream_check_cache(&report->stream, &check->config.runtime, &err) != LK_OK)
         add_problem(check, &err);
 }
 

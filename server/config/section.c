@@ -246,7 +246,9 @@ static const char *field_problem(const char *text)
 {
     size_t part = 0;
     for (const char *p = text;; p++) {
-        if (*p == '\\' && p[1] == '.') {
+        if (*p == '\\') {
+            if (p[1] != '.' && p[1] != '\\')
+                return "a backslash stands before a point or another backslash only";
             part++;
             p++;
         } else if (*p == '.' || *p == '\0') {

@@ -397,7 +397,7 @@ struct lk_row_place lk_index_place(const struct lk_index *index, uint64_t row)
     uint64_t offset = index->granule[s->first_granule + in_shard / s->stride];
 
     for (uint64_t i = from; i < in_shard; i++)
-        offset += index->row_bytes[s->first_row + i] + s->gap;
+        offset += (uint64_t)index->row_bytes[s->first_row + i] + s->gap;
     return (struct lk_row_place){.shard = shard,
                                  .row_in_shard = in_shard,
                                  .offset = offset,

@@ -48,7 +48,7 @@ static void store_all_offsets(struct lk_shard_scan *scan)
     scan->granules = 0;
     for (uint64_t i = 0; i < scan->rows; i++) {
         push_granule(scan, offset);
-        offset += scan->row_bytes[i] + scan->gap;
+        offset += (uint64_t)scan->row_bytes[i] + scan->gap;
     }
     scan->stride = 1;
     scan->gap = 0;

@@ -118,7 +118,7 @@ static enum lk_code get_shard(struct lk_shard_cache *cache, char **path, enum lk
         if (decoded_bytes > cache->cache_bytes)
             return lk_fail(err, LK_RESOURCE_EXHAUSTED,
                            "%s has %llu bytes when decoded, more than the cache's %llu: raise "
-                           "cache_bytes or use smaller shards",
+                           "runtime.cache or use smaller shards",
                            *path, (unsigned long long)decoded_bytes,
                            (unsigned long long)cache->cache_bytes);
         while (cache->n == cache->open_max ||

@@ -178,11 +178,6 @@ static void pool_log(void *owner, int level, const char *event, const char *text
     log_event(engine->config.log, mine, "workers", event, "text", text, NULL);
 }
 
-static uint64_t worker_cache(const struct lk_runtime *runtime)
-{
-    return runtime->cache_bytes / (runtime->workers > 0 ? runtime->workers : 1);
-}
-
 static enum lk_code open_pool(struct engine *engine, struct lk_err *err)
 {
     const struct lk_runtime *runtime = &engine->config.config->runtime;
@@ -210,7 +205,7 @@ static enum lk_code open_pool(struct engine *engine, struct lk_err *err)
         .worker_path = engine->config.worker_path,
         .listen = runtime->workers_listen,
         .token_file = runtime->worker_token_file,
-        .cache_bytes = worker_cache(runtime),
+        .cache_bytes = stream_worker_cache(runtime),
         .task_timeout_ms = TASK_TIMEOUT_MS,
         .log = pool_log,
         .log_owner = engine,
@@ -218,30 +213,12 @@ static enum lk_code open_pool(struct engine *engine, struct lk_err *err)
     return pool_open(&config, &engine->pool, err);
 }
 
-/* A shard that no worker can hold decoded would never be read: better said now than waited for. */
-static enum lk_code check_shards(const struct lk_runtime *runtime, const struct stream *stream,
-                                 struct lk_err *err)
-{
-    uint64_t budget = worker_cache(runtime);
-    for (uint32_t d = 0; d < stream->recipe->n_datasets; d++)
-        for (uint32_t i = 0; i < stream->index[d].shards; i++) {
-            const struct lk_index_shard *shard = &stream->index[d].shard[i];
-            if (shard->codec != LK_CODEC_PLAIN && shard->data_bytes > budget)
-                return lk_fail(err, LK_FAILED_PRECONDITION,
-                               "dataset %s, shard %s: has %llu bytes when decoded, and a worker may "
-                               "hold %llu (runtime.cache, shared by the local workers)",
-                               stream->recipe->dataset[d].name, shard->name,
-                               (unsigned long long)shard->data_bytes, (unsigned long long)budget);
-        }
-    return LK_OK;
-}
-
 static enum lk_code open_stream(struct engine *engine, uint32_t s, struct lk_err *err)
 {
     const struct lk_runtime *runtime = &engine->config.config->runtime;
     struct served *served = &engine->stream[s];
     LK_TRY(stream_open(engine->config.config, s, &served->stream, err));
-    LK_TRY(check_shards(runtime, &served->stream, err));
+    LK_TRY(stream_check_cache(&served->stream, runtime, err));
     served->cursor = lk_zalloc(runtime->cursors_max, sizeof *served->cursor);
     uint32_t slots = slots_granted(engine, &served->stream);
     engine->batch_bytes += (uint64_t)slots * served->stream.batch_max *

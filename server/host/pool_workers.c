@@ -17,6 +17,7 @@
 #define DOUBLINGS_MAX 6        /* of our patience with a slow task */
 #define TASK_ROW_BYTES 24
 #define HELLO_BYTES_MAX 8192   /* it is read before we know who sent it */
+#define EVENTS_A_TURN 64       /* then the loop looks after its others; it comes back at once */
 
 static struct worker *by_peer(const struct pool *pool, uint32_t peer)
 {
@@ -349,7 +350,7 @@ void workers_ready(void *owner)
 {
     struct pool *pool = owner;
     struct rpc_event event;
-    while (rpc_server_next(pool->server, &event)) {
+    for (uint32_t n = 0; n < EVENTS_A_TURN && rpc_server_next(pool->server, &event); n++) {
         if (event.kind == RPC_EVENT_PEER_GONE)
             on_gone(pool, event.peer);
         else if (event.call->method == LK_METHOD_WORKER_HELLO)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EVENTS_A_TURN 64 /* then everybody else has a turn: a busy caller must not hold up the loop */
 #define IDLE_MS 60000 /* a cursor that nobody has asked for so long is the first to go */
 
 /* Finding a cursor ---------------------------------------------------------------------------- */
@@ -499,7 +500,7 @@ static void forget_peer(struct engine *engine, uint32_t peer)
 void requests_receive(struct engine *engine)
 {
     struct rpc_event event;
-    while (rpc_server_next(engine->rpc, &event)) {
+    for (int i = 0; i < EVENTS_A_TURN && rpc_server_next(engine->rpc, &event); i++) {
         if (event.kind == RPC_EVENT_PEER_GONE)
             forget_peer(engine, event.peer);
         else

@@ -180,3 +180,25 @@ void stream_done(struct stream *stream)
     lk_tokenizer_free(stream->tokenizer);
     *stream = (struct stream){0};
 }
+
+uint64_t stream_worker_cache(const struct lk_runtime *runtime)
+{
+    return runtime->cache_bytes / (runtime->workers > 0 ? runtime->workers : 1);
+}
+
+enum lk_code stream_check_cache(const struct stream *stream, const struct lk_runtime *runtime,
+                                struct lk_err *err)
+{
+    uint64_t budget = stream_worker_cache(runtime);
+    for (uint32_t d = 0; d < stream->recipe->n_datasets; d++)
+        for (uint32_t i = 0; i < stream->index[d].shards; i++) {
+            const struct lk_index_shard *shard = &stream->index[d].shard[i];
+            if (shard->codec != LK_CODEC_PLAIN && shard->data_bytes > budget)
+                return lk_fail(err, LK_FAILED_PRECONDITION,
+                               "dataset %s, shard %s: has %llu bytes when decoded, and a worker may "
+                               "hold %llu (runtime.cache, shared by the local workers)",
+                               stream->recipe->dataset[d].name, shard->name,
+                               (unsigned long long)shard->data_bytes, (unsigned long long)budget);
+        }
+    return LK_OK;
+}

@@ -36,6 +36,14 @@ enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct
                          struct lk_err *err);
 void stream_done(struct stream *stream); /* safe on a zeroed one */
 
+/* Bytes of decoded shards that one worker may hold. */
+uint64_t stream_worker_cache(const struct lk_runtime *runtime);
+
+/* A shard that no worker can hold decoded would never be read: FAILED_PRECONDITION names it, and both
+ * sizes. */
+enum lk_code stream_check_cache(const struct stream *stream, const struct lk_runtime *runtime,
+                                struct lk_err *err);
+
 /* The tokenizer that a recipe asks for, and the ids of its appended and prepended tokens. */
 enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenizer **ret_tokenizer,
                               struct lk_err *err);

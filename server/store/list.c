@@ -140,11 +140,14 @@ static enum lk_code read_dir(struct listing *l, size_t at, struct lk_err *err)
         goto out;
     }
     while (code == LK_OK && (errno = 0, entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] == '.')
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         const char *under = l->dirs[at].name;
         char *name = lk_format("%s%s%s", under, *under != '\0' ? "/" : "", entry->d_name);
-        code = add_entry(l, name, at, err);
+        if (entry->d_name[0] == '.')
+            ignore(l, name);
+        else
+            code = add_entry(l, name, at, err);
     }
     if (code == LK_OK && errno != 0)
         code = lk_file_fail(err, errno, "cannot read directory", path);

@@ -12,7 +12,7 @@
  * directory order or locale.
  *
  * A directory: every *.jsonl, *.jsonl.gz and *.jsonl.zst below it, recursively (links are followed).
- * Names that begin with a dot are left out; other files are listed as ignored.
+ * Files and folders whose names begin with a dot, and files of other kinds, are listed as ignored.
  * A file: itself; the root is its directory.
  * A glob (* ? [..], not "**"): the files it matches; the root is the directory above the first
  * wildcard. Directories and other files that it matches are listed as ignored.

@@ -239,6 +239,7 @@ static const struct mistake mistakes[] = {
     {"seed: 1", "seed: !!int 1", "tags"},
     {"seed: 1", "[seed]: 1", "expected a key"},
     {"text: body.content", "text: \"a\\0b\"", "NUL"},
+    {"text: body.content", "text: 'a\\b'", "a backslash stands before a point"},
     {"runtime:", "---\nruntime:", "c.yaml:19:1: a second document begins here"},
     {"seed: 1", "seed: 'x", "not valid YAML"},
     {"seed: 1", "seed: \xFF", "c.yaml:3:11: expected UTF-8"},

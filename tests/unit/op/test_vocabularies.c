@@ -19,7 +19,9 @@ static struct lk_tokenizer *opened(const char *name, enum lk_special_in_text spe
     struct lk_err err;
     enum lk_code code = lk_test_tokenizer(directory, special, &tokenizer, &err);
 
-    if (code == LK_NOT_FOUND)
+    if (code == LK_NOT_FOUND && getenv("LK_REQUIRE_TOKENIZERS") != NULL)
+        ck_abort_msg("%s, and LK_REQUIRE_TOKENIZERS is set", err.text);
+    else if (code == LK_NOT_FOUND)
         printf("skipped: no vocabulary in %s\n", directory);
     else if (code != LK_OK)
         ck_abort_msg("%s", err.text);
