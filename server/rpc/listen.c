@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static enum lk_code nng_failure(const char *address, int rv, struct lk_err *err)
@@ -79,7 +80,8 @@ static enum lk_code listen_on(struct listening *l, const char *address, struct l
         free(real);
         return nng_failure(address, rv, err);
     }
-    *listener = (struct listener){.address = real, .id = id, .probe = -1};
+    *listener = (struct listener){.address = real, .probe = -1};
+    atomic_init(&listener->id, id);
     l->n++;
     return LK_OK;
 }
@@ -94,12 +96,18 @@ enum lk_code listening_open(struct listening *listening, nng_socket socket, cons
     return LK_OK;
 }
 
+static void probe_end(struct listener *l)
+{
+    if (l->probe >= 0)
+        close(l->probe);
+    l->probe = -1;
+}
+
 void listening_done(struct listening *listening)
 {
     for (uint32_t i = 0; i < listening->n; i++) {
         free(listening->listener[i].address);
-        if (listening->listener[i].probe >= 0)
-            close(listening->listener[i].probe);
+        probe_end(&listening->listener[i]);
     }
     free(listening->listener);
     *listening = (struct listening){0};
@@ -115,7 +123,7 @@ const char *listening_address(const struct listening *listening, uint32_t i)
 void listening_accepted(struct listening *listening, int id)
 {
     for (uint32_t i = 0; i < listening->n; i++) {
-        if (listening->listener[i].id == id)
+        if (atomic_load(&listening->listener[i].id) == id)
             listening->listener[i].accepted++;
     }
 }
@@ -145,22 +153,39 @@ static int probe(const char *path)
     return fd;
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* True: the probe has been out long enough, and nothing came of it. */
+static bool care_of(struct listener *l, const char *path, int64_t now)
+{
+    bool alive = l->accepted != l->seen;
+    bool out = l->probe >= 0;
+
+    l->seen = l->accepted;
+    if (!alive && out && now - l->probed_ms < LISTENING_PROBE_MS)
+        return false; /* too early to tell */
+    probe_end(l);
+    if (!alive) {
+        l->probe = probe(path);
+        l->probed_ms = now;
+    }
+    return !alive && out;
+}
+
 int listening_care(struct listening *listening)
 {
+    int64_t now = now_ms();
     int dead = -1;
 
     for (uint32_t i = 0; i < listening->n; i++) {
-        struct listener *l = &listening->listener[i];
-        const char *path = address_ipc_path(l->address);
-        bool alive = l->accepted != l->seen;
-        if (path == NULL)
-            continue;
-        l->seen = l->accepted;
-        if (l->probe >= 0 && !alive)
+        const char *path = address_ipc_path(listening->listener[i].address);
+        if (path != NULL && care_of(&listening->listener[i], path, now))
             dead = (int)i;
-        if (l->probe >= 0)
-            close(l->probe);
-        l->probe = alive ? -1 : probe(path);
     }
     return dead;
 }
@@ -194,10 +219,8 @@ void listening_revive(struct listening *listening, uint32_t i)
     (void)unlink(path);
     /* The dead one is left to the end: closing it here might wait for its connections. */
     if (listen_ipc(listening->socket, l->address, listening->mode, &id) == 0) {
-        l->id = id;
+        atomic_store(&l->id, id);
         listening->replaced++;
     }
-    if (l->probe >= 0)
-        close(l->probe);
-    l->probe = -1;
+    probe_end(l);
 }
