@@ -2,6 +2,8 @@
  * Level-triggered epoll over one listening socket and its clients. Every descriptor is non-blocking;
  * a client that sends anything but the protocol is closed, and that ends its leases: nobody else
  * notices. Connections that have not said hello yet are the first to go when all places are taken.
+ * When the process has no descriptor for another connection, the listening socket is left alone for a
+ * second: it stays readable meanwhile, and would wake the owner without end.
  */
 #include "rpc/handover.h"
 
@@ -17,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -32,6 +35,7 @@ struct connection {
 struct handover {
     char *path;
     int epoll, listener;
+    int pause; /* a timer: its end is the end of a pause of the listener */
     int *region;
     uint64_t *region_bytes;
     uint32_t n_regions;
@@ -44,6 +48,8 @@ struct handover {
 };
 
 #define LISTENER_TAG UINT32_MAX
+#define PAUSE_TAG (UINT32_MAX - 1)
+#define PAUSE_S 1
 
 static bool watch(struct handover *h, int fd, uint32_t tag)
 {
@@ -92,14 +98,34 @@ static void accept_one(struct handover *h, int fd)
     *c = (struct connection){.fd = fd, .order = h->arrivals++};
 }
 
+static void listener_pause(struct handover *h)
+{
+    struct itimerspec in = {.it_value.tv_sec = PAUSE_S};
+
+    if (timerfd_settime(h->pause, 0, &in, NULL) == 0)
+        (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, h->listener, NULL);
+}
+
+static void listener_resume(struct handover *h)
+{
+    uint64_t count;
+
+    /* Without kernel memory for that: once more after the next pause. */
+    if (read(h->pause, &count, sizeof count) == (ssize_t)sizeof count && !watch(h, h->listener, LISTENER_TAG))
+        listener_pause(h);
+}
+
 static void accept_all(struct handover *h)
 {
     for (int i = 0; i < 64; i++) {
         int fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0)
+        if (fd >= 0) {
             accept_one(h, fd);
-        else if (errno != EINTR && errno != ECONNABORTED)
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            if (errno != EAGAIN)
+                listener_pause(h);
             return;
+        }
     }
 }
 
@@ -210,6 +236,8 @@ void handover_poll(struct handover *handover)
     for (int i = 0; i < n; i++) {
         if (event[i].data.u32 == LISTENER_TAG)
             arrivals = true;
+        else if (event[i].data.u32 == PAUSE_TAG)
+            listener_resume(handover);
         else if (handover->connection[event[i].data.u32].fd >= 0)
             connection_ready(handover, &handover->connection[event[i].data.u32]);
     }
@@ -233,6 +261,9 @@ static int listen_at(struct handover *h, const char *path, uint32_t mode)
         return errno;
     h->bound = true;
     if (chmod(path, mode) != 0 || listen(h->listener, 1024) != 0)
+        return errno;
+    h->pause = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (h->pause < 0 || !watch(h, h->pause, PAUSE_TAG))
         return errno;
     return watch(h, h->listener, LISTENER_TAG) ? 0 : errno;
 }
@@ -258,7 +289,7 @@ enum lk_code handover_open(const struct handover_config *config, struct handover
                        LK_HANDOVER_REGIONS_MAX);
     LK_TRY(unix_path_claim(config->path, &lock, err));
     struct handover *h = lk_zalloc(1, sizeof *h);
-    h->listener = -1;
+    h->listener = h->pause = -1;
     h->path = lk_strdup(config->path);
     h->ops = config->ops;
     h->owner = config->owner;
@@ -296,6 +327,8 @@ void handover_close(struct handover *handover)
         (void)unlink(handover->path);
     if (handover->listener >= 0)
         close(handover->listener);
+    if (handover->pause >= 0)
+        close(handover->pause);
     if (handover->epoll >= 0)
         close(handover->epoll);
     free(handover->connection);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -313,6 +314,41 @@ START_TEST(socket_file_has_its_mode_and_goes_with_its_owner)
 }
 END_TEST
 
+START_TEST(want_of_descriptors_does_not_keep_the_owner_busy)
+{
+    struct seen seen = {0};
+    struct rlimit limit, none;
+    int memory = sealed_region();
+    struct handover *h = open_handover(&seen, memory, 4);
+    int client = join(h, &seen, 1), fd = dial();
+    struct pollfd p = {.fd = handover_fd(h), .events = POLLIN};
+    send_message(fd, MAGIC_NUMBER, 0, 2);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    int next = dup(client); /* the number that accept would give */
+    ck_assert_int_ge(next, 0);
+    close(next);
+    none = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = limit.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    handover_poll(h);
+    int wakes = poll(&p, 1, 0);
+    send_message(client, 1, 0, 9); /* the others are served as ever */
+    handover_poll(h);
+    int more = poll(&p, 1, 0);
+    uint32_t released = seen.released, joined = seen.joined;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_eq(wakes, 0);
+    ck_assert_int_eq(more, 0);
+    ck_assert_uint_eq(released, 1);
+    ck_assert_uint_eq(joined, 1);
+    until(h, &seen.joined, 2); /* once there are descriptors again, nobody has to ask again */
+    close(take_region(fd));
+    close(fd);
+    close(client);
+    handover_close(h);
+    close(memory);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("rpc/handover");
@@ -325,6 +361,7 @@ Suite *suite(void)
     tcase_add_loop_test(t, garbage_closes_its_connection_only, 0, 6);
     tcase_add_test(t, silent_connections_give_way_to_clients);
     tcase_add_test(t, socket_file_has_its_mode_and_goes_with_its_owner);
+    tcase_add_test(t, want_of_descriptors_does_not_keep_the_owner_busy);
     suite_add_tcase(s, t);
     return s;
 }
