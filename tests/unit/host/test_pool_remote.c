@@ -2,15 +2,17 @@
  * lie, vanish, and be late. */
 #include "base/bytes.h"
 #include "base/mem.h"
-#include "host/pool.h"
-#include "proto/worker.pb-c.h"
+#include "host/pool_private.h"
 #include "tests/lib/check_main.h"
 #include "tests/lib/corpus.h"
 #include "worker/link.h"
 
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TOKEN "a-token-of-more-than-16"
 #define ROWS 8
@@ -474,6 +476,51 @@ START_TEST(strangers_are_refused_and_workers_go_on)
 }
 END_TEST
 
+static void wait_queued(struct fix *f, uint32_t n)
+{
+    struct rpc_stats stats = {0};
+    for (int i = 0; i < 5000 && stats.waiting < n; i++) {
+        (void)usleep(1000); /* the service's own threads queue them */
+        rpc_server_stats(f->pool->server, &stats);
+    }
+    ck_assert_uint_eq(stats.waiting, n);
+}
+
+/* One connection sends more than anybody could want: the loop's other work is not kept waiting. */
+START_TEST(a_flood_of_requests_is_answered_bit_by_bit)
+{
+    enum { FLOOD = 200, BIT = 64 };
+    struct fix f;
+    fix_init(&f, 10000);
+    nng_socket s;
+    nng_msg *message;
+    ck_assert_int_eq(nng_req0_open_raw(&s), 0);
+    ck_assert_int_eq(nng_dial(s, pool_address(f.pool), NULL, 0), 0);
+    struct lk_envelope e = {.method = LK_METHOD_GET_BATCH, .call = 1};
+    uint8_t frame[LK_ENVELOPE_BYTES];
+    lk_envelope_put(&e, frame);
+    for (uint32_t i = 0; i < FLOOD; i++) {
+        ck_assert_int_eq(nng_msg_alloc(&message, 0), 0);
+        ck_assert_int_eq(nng_msg_header_append_u32(message, 0x80000001u + i), 0);
+        ck_assert_int_eq(nng_msg_append(message, frame, sizeof frame), 0);
+        ck_assert_int_eq(nng_sendmsg(s, message, 0), 0);
+    }
+    wait_queued(&f, FLOOD);
+    for (uint32_t turn = 1; turn <= 4; turn++) {
+        struct rpc_stats stats;
+        workers_ready(f.pool);
+        rpc_server_stats(f.pool->server, &stats);
+        ck_assert_uint_eq(stats.waiting, turn < 4 ? FLOOD - turn * BIT : 0);
+    }
+    (void)fake_add(&f, plan_good);
+    submit(&f, ROWS);
+    run_until(&f, one_done);
+    ck_assert_int_eq(f.code, LK_OK);
+    ck_assert_int_eq(nng_close(s), 0);
+    fix_done(&f);
+}
+END_TEST
+
 START_TEST(listening_for_remote_workers_needs_a_token)
 {
     struct fix f;
@@ -506,6 +553,7 @@ Suite *suite(void)
     tcase_add_test(t, a_late_result_is_ignored_and_its_worker_goes_on);
     tcase_add_test(t, a_task_whose_result_would_be_too_large_is_cut);
     tcase_add_test(t, strangers_are_refused_and_workers_go_on);
+    tcase_add_test(t, a_flood_of_requests_is_answered_bit_by_bit);
     tcase_add_test(t, listening_for_remote_workers_needs_a_token);
     suite_add_tcase(s, t);
     return s;
