@@ -1,3 +1,8 @@
+/*
+ * Lifetime: nng's release of a server may leave the rest to its threads (from 1.6 on), so a request may
+ * arrive, and use the struct, after http_close. Therefore it is counted: the owner holds it, and so do
+ * nng's handler, as long as nng has it, and every arrived() that runs.
+ */
 #include "rpc/http.h"
 
 #include "base/mem.h"
@@ -6,6 +11,7 @@
 #include <nng/nng.h>
 #include <nng/supplemental/http/http.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +25,7 @@ struct http_request {
 };
 
 struct http_server {
+    atomic_uint holders;
     nng_http_server *server;
     char *address;
     int event;
@@ -27,6 +34,23 @@ struct http_server {
     unsigned waiting;
     bool closing;
 };
+
+static void server_hold(struct http_server *server)
+{
+    (void)atomic_fetch_add_explicit(&server->holders, 1, memory_order_relaxed);
+}
+
+static void server_drop(void *arg)
+{
+    struct http_server *server = arg;
+
+    if (atomic_fetch_sub_explicit(&server->holders, 1, memory_order_acq_rel) != 1)
+        return;
+    (void)close(server->event);
+    pthread_mutex_destroy(&server->mutex);
+    free(server->address);
+    free(server);
+}
 
 /* Answers with a body; the aio is nng's and must be finished exactly once. */
 static void finish(nng_aio *aio, unsigned status, const char *type, const void *body, size_t n)
@@ -48,6 +72,24 @@ static void finish(nng_aio *aio, unsigned status, const char *type, const void *
     nng_aio_finish(aio, 0);
 }
 
+/* False: too many wait, or it is too late. */
+static bool queue(struct http_server *server, struct http_request *request)
+{
+    uint64_t one = 1;
+
+    pthread_mutex_lock(&server->mutex);
+    bool taken = server->waiting < HTTP_WAITING_MAX && !server->closing;
+    if (taken) {
+        *server->last = request;
+        server->last = &request->next;
+        server->waiting++;
+        /* It can fail only when the counter is at its maximum: the owner is awake already. */
+        (void)!write(server->event, &one, sizeof one);
+    }
+    pthread_mutex_unlock(&server->mutex);
+    return taken;
+}
+
 /* On an nng thread. */
 static void arrived(nng_aio *aio)
 {
@@ -55,25 +97,16 @@ static void arrived(nng_aio *aio)
     nng_http_handler *handler = nng_aio_get_input(aio, 1);
     struct http_server *server = nng_http_handler_get_data(handler);
     struct http_request *request = lk_zalloc(1, sizeof *request);
-    uint64_t one = 1;
 
     request->aio = aio;
     (void)snprintf(request->path, sizeof request->path, "%s", nng_http_req_get_uri(req));
     request->path[strcspn(request->path, "?#")] = '\0';
-    pthread_mutex_lock(&server->mutex);
-    bool full = server->waiting == HTTP_WAITING_MAX || server->closing;
-    if (!full) {
-        *server->last = request;
-        server->last = &request->next;
-        server->waiting++;
-    }
-    pthread_mutex_unlock(&server->mutex);
-    if (full) {
+    server_hold(server); /* once it is queued, it may be answered, and the handler go */
+    if (!queue(server, request)) {
         free(request);
         finish(aio, 503, "text/plain", "busy\n", 5);
-    } else if (write(server->event, &one, sizeof one) < 0) {
-        return; /* the counter is at its maximum: the owner is awake already */
     }
+    server_drop(server);
 }
 
 /* @where with the port that the system chose, if it was left to the system. */
@@ -93,25 +126,37 @@ static char *real_address(const struct http_server *server, const char *where)
     return lk_format("%.*s:%u", (int)(colon - where), where, ntohs(port));
 }
 
+static int handler_add(struct http_server *server)
+{
+    nng_http_handler *handler;
+    int rv = nng_http_handler_alloc(&handler, "/", arrived);
+
+    if (rv != 0)
+        return rv;
+    rv = nng_http_handler_set_data(handler, server, server_drop);
+    if (rv == 0)
+        server_hold(server);
+    if (rv == 0)
+        rv = nng_http_handler_set_tree(handler);
+    if (rv == 0) /* no bodies: else every connection could fill a megabyte of ours */
+        rv = nng_http_handler_collect_body(handler, true, 0);
+    if (rv == 0)
+        rv = nng_http_server_add_handler(server->server, handler);
+    if (rv != 0)
+        nng_http_handler_free(handler);
+    return rv;
+}
+
 static enum lk_code start(struct http_server *server, const char *where, struct lk_err *err)
 {
     nng_url *url = NULL;
-    nng_http_handler *handler = NULL;
     char *text = lk_format("http://%s", where);
     int rv = nng_url_parse(&url, text);
+
     if (rv == 0)
         rv = nng_http_server_hold(&server->server, url);
     if (rv == 0)
-        rv = nng_http_handler_alloc(&handler, "/", arrived);
-    if (rv == 0)
-        rv = nng_http_handler_set_data(handler, server, NULL);
-    if (rv == 0)
-        rv = nng_http_handler_set_tree(handler);
-    if (rv == 0) {
-        rv = nng_http_server_add_handler(server->server, handler);
-        if (rv != 0)
-            nng_http_handler_free(handler);
-    }
+        rv = handler_add(server);
     if (rv == 0)
         rv = nng_http_server_start(server->server);
     if (url != NULL)
@@ -125,6 +170,7 @@ static enum lk_code start(struct http_server *server, const char *where, struct 
 enum lk_code http_open(const char *where, struct http_server **ret_server, struct lk_err *err)
 {
     struct http_server *server = lk_zalloc(1, sizeof *server);
+    atomic_init(&server->holders, 1);
     server->last = &server->first;
     server->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     LK_CHECK(server->event >= 0);
@@ -172,10 +218,7 @@ void http_close(struct http_server *server)
         http_answer(request, 503, "text/plain", "stopping\n", 9);
     if (server->server != NULL)
         nng_http_server_release(server->server);
-    (void)close(server->event);
-    pthread_mutex_destroy(&server->mutex);
-    free(server->address);
-    free(server);
+    server_drop(server);
 }
 
 int http_fd(const struct http_server *server)

@@ -1,7 +1,10 @@
 /*
  * The small HTTP server beside the service: GET only, for /metrics, /healthz and people. nng's server
  * runs on its threads; requests are queued, the owner's thread answers them. At most HTTP_WAITING_MAX
- * wait at once; more are refused with 503.
+ * wait at once; more are refused with 503, and requests with a body with 400.
+ *
+ * nng limits neither the number of connections nor how long they idle (some 10 kB each): listen where
+ * only those can connect who may.
  */
 #ifndef LK_RPC_HTTP_H
 #define LK_RPC_HTTP_H
