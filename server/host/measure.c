@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define SLICE_BYTES_MIN (16u << 10)  /* small enough that the first rows of all lanes come first */
+#define SLICE_BYTES_NEXT (64u << 10) /* later ones: a task has a price, whatever its size */
 #define SLICE_BYTES_MAX (256u << 10)
 #define AHEAD_BYTES_MAX (8u << 20)   /* per lane, when it has far to run */
 #define BYTES_A_TOKEN 5              /* of stored rows; a guess that only sizes requests */
@@ -211,6 +212,7 @@ void measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
     uint64_t a_sequence = (uint64_t)recipe->sequence * BYTES_A_TOKEN;
     uint64_t need = clamp((until > position ? until - position : 0) * a_sequence, SLICE_BYTES_MIN,
                           AHEAD_BYTES_MAX);
+    uint64_t least = position == lane->began ? SLICE_BYTES_MIN : SLICE_BYTES_NEXT;
     uint64_t weights = 0;
     for (uint32_t d = 0; d < recipe->n_datasets; d++)
         weights += source_takes_part(source, d) ? recipe->dataset[d].weight : 0;
@@ -221,7 +223,7 @@ void measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
         for (;;) {
             uint64_t before = source_planned_bytes(source, d);
             if ((before > share && source_planned(source, d) > 0) ||
-                !source_plan(source, d, clamp(share / 4, SLICE_BYTES_MIN, SLICE_BYTES_MAX),
+                !source_plan(source, d, clamp(share / 4, least, SLICE_BYTES_MAX),
                              LK_SLICE_ROWS_MAX, &slice))
                 break;
             struct errand *errand = errand_new(c, d, slice.rows, slice.n);
