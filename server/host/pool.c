@@ -341,6 +341,8 @@ const char *pool_waits_for(const struct pool *pool)
                     stats.workers + stats.remote, stats.running, stats.queued,
                     (long long)(stats.oldest_ms / 1000), (long long)(stats.oldest_ms % 1000 / 100),
                     part_dataset(oldest->part), part_shard(oldest->part));
+        if (oldest->part->why != NULL)
+            lk_buf_putf(text, ", tried before: %s", oldest->part->why);
     } else {
         lk_buf_putf(text, "%u workers, nothing running, %u queued", stats.workers + stats.remote,
                     stats.queued);

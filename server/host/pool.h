@@ -6,10 +6,15 @@
  * A task whose worker died, or was lost, or is far slower than its size explains, is given to
  * another; the first result counts, they are all the same. A task whose workers died three times is
  * bisected until one row is left: when three local workers that had nothing else to do have died on
- * that row alone, it is reported as crashing (drop CRASH, or FAILED_PRECONDITION). A result that
- * contradicts itself counts as a death; being slow never does. What may be transient (UNAVAILABLE
- * results, workers that are gone) is retried with growing delays, for ever, and named by
- * pool_waits_for. A row whose remote workers are lost is never dropped: the network may be to blame.
+ * that row alone, it is reported as crashing (drop CRASH, or FAILED_PRECONDITION).
+ *
+ * Only a death of the worker's own doing convicts: by SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE or
+ * SIGSYS, or an exit with another status than 0; a result of a local worker that contradicts itself
+ * counts as one. What others did to the worker (any other signal: an operator's kill, the kernel's
+ * when memory is short), a remote worker that is gone, or lies, and being slow never change data: such
+ * a task may be bisected to find what is left, and is retried for ever. A row that lost three workers
+ * that way waits between its tries, longer each time, up to ten seconds. So do tasks with UNAVAILABLE
+ * results. pool_waits_for names them.
  *
  * Call everything from the thread that called pool_open, and let that thread live as long as the
  * pool: local workers die with it (PR_SET_PDEATHSIG).

@@ -4,7 +4,9 @@
  *
  * Who is to blame when workers die? A worker has two tasks, one of which runs; what it had finished
  * may not have reached us yet. So a part whose worker died is only a suspect: it runs alone from
- * then on, and a row is convicted by three deaths of workers that had nothing but that row.
+ * then on, and a row is convicted by three deaths of workers that had nothing but that row. Only
+ * deaths by the worker's own doing count: a kill from outside, a lost connection, say nothing of the
+ * bytes. A row that keeps losing its workers that way waits longer and longer between its tries.
  */
 #include "host/pool_private.h"
 
@@ -367,10 +369,10 @@ static void retry_later(struct pool *pool, struct part *part, const char *why)
         delay *= 2;
     delay = delay > RETRY_MAX_MS ? RETRY_MAX_MS : delay;
     part->tries++;
-    pool->stats.retried++;
     free(part->why);
     part->why = lk_strdup(why);
     pool_log(pool, POOL_WARNING, "task_retried", "again in %lld ms: %s", (long long)delay, why);
+    queue_remove(pool, part);
     if (part->retry.heap == 0)
         pool->n_retrying++;
     pool->retrying = part;
@@ -396,6 +398,7 @@ bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskReque
     } else if (result->status > LK_UNAUTHENTICATED) {
         return lk_fail(err, LK_DATA_LOSS, "status %u is none", result->status), false;
     } else if (is_transient(result->status)) {
+        pool->stats.retried++;
         if (part->place == 0 && part->copies == 0)
             retry_later(pool, part, result->detail);
     } else if (result->status == LK_OUT_OF_RANGE && part->n > 1) {
@@ -408,17 +411,20 @@ bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskReque
 
 /* --- deaths --- */
 
+static char *row_text(const struct part *part)
+{
+    struct lk_row_place place = part_place(part, 0);
+    return lk_format("dataset %s: %s: row %llu at byte %llu", part_dataset(part), part_shard(part),
+                     (unsigned long long)place.row_in_shard, (unsigned long long)place.offset);
+}
+
 /* Three workers died on this one row, alone. */
 static void convict(struct pool *pool, struct part *part, const char *how)
 {
-    struct lk_row_place place = part_place(part, 0);
-    bool drop = part_stream(part)->recipe->drop_crashing && part->lone_deaths >= POOL_DEATHS_MAX;
-    char *detail = lk_format("dataset %s: %s: row %llu at byte %llu kills its worker: it was given "
-                             "to %d that did nothing else, the last one %s",
-                             part_dataset(part), part_shard(part),
-                             (unsigned long long)place.row_in_shard,
-                             (unsigned long long)place.offset, POOL_DEATHS_MAX, how);
-    if (drop) {
+    char *row_name = row_text(part);
+    char *detail = lk_format("%s kills its worker: it was given to %d that did nothing else, the "
+                             "last one %s", row_name, POOL_DEATHS_MAX, how);
+    if (part_stream(part)->recipe->drop_crashing) {
         struct pool_row row = {.drop = LK_DROP_CRASH, .detail = detail};
         pool_log(pool, POOL_ERROR, "row_crashes", "%s", detail);
         pool->stats.rows++;
@@ -426,24 +432,40 @@ static void convict(struct pool *pool, struct part *part, const char *how)
     } else {
         job_fail(pool, part->job, LK_FAILED_PRECONDITION, detail);
     }
+    free(row_name);
     free(detail);
 }
 
-void part_returned(struct pool *pool, struct part *part, bool died, bool lone, bool local,
+/* The row, or whatever ends its workers: nobody can tell from here. It stays in the order of data, and
+ * is tried for ever. */
+static void wait_with_row(struct pool *pool, struct part *part, const char *how)
+{
+    char *row_name = row_text(part);
+    char *why = lk_format("%s: %u workers were lost that had nothing else to do, the last one %s",
+                          row_name, part->lone_losses, how);
+    retry_later(pool, part, why);
+    free(row_name);
+    free(why);
+}
+
+void part_returned(struct pool *pool, struct part *part, enum blame blame, bool lone,
                    const char *how)
 {
     pool->stats.retried++;
-    if (died) {
+    if (blame != BLAME_NONE) {
         part->suspect = true;
         part->deaths++;
-        part->lone_deaths += lone && local;
-        part->lone_losses += lone && !local;
+        part->lone_deaths += lone && blame == BLAME_PART;
+        part->lone_losses += lone && blame == BLAME_OTHER;
     }
-    if (part->n > 1 && part->deaths >= part->deaths_max && part->copies == 0)
-        cut_part(pool, part);
-    else if (part->n == 1 && (part->lone_deaths >= POOL_DEATHS_MAX ||
-                              part->lone_losses >= POOL_DEATHS_MAX))
+    if (part->n == 1 && part->lone_deaths >= POOL_DEATHS_MAX)
         convict(pool, part, how);
-    else if (part->copies == 0 && part->retry.heap == 0)
+    else if (part->copies > 0 || part->retry.heap != 0)
+        return;
+    else if (part->n > 1 && part->deaths >= part->deaths_max)
+        cut_part(pool, part);
+    else if (part->n == 1 && blame == BLAME_OTHER && part->lone_losses >= POOL_DEATHS_MAX)
+        wait_with_row(pool, part, how);
+    else
         queue_part(pool, part);
 }

@@ -25,6 +25,14 @@
 
 enum { POOL_ERROR = 3, POOL_WARNING = 4, POOL_INFO = 6 };
 
+/* Whose doing it was that a part came back from its worker without a result. */
+enum blame {
+    BLAME_NONE,  /* ours, or the worker left in good order: nothing is known against the part */
+    BLAME_OTHER, /* killed from outside (an operator, the kernel short of memory), or lost: the part
+                    may be the cause, so it is treated with care; but it is never convicted of it */
+    BLAME_PART,  /* the worker's own end: it crashed, or gave up */
+};
+
 struct part {
     struct job *job;
     struct part *next;          /* of the same job */
@@ -32,14 +40,14 @@ struct part {
     uint32_t place;             /* in the queue, 0 = not queued */
     uint32_t copies;            /* workers that have it now */
     uint32_t deaths, deaths_max; /* of workers that had it; bisected at deaths_max */
-    uint32_t lone_deaths;       /* … of local ones that had nothing else: what convicts a row */
-    uint32_t lone_losses;       /* … of remote ones */
-    uint32_t tries;             /* transient failures */
+    uint32_t lone_deaths;       /* … with BLAME_PART, that had nothing else: what convicts a row */
+    uint32_t lone_losses;       /* … with BLAME_OTHER, that had nothing else */
+    uint32_t tries;             /* delays so far, each longer than the one before */
     uint32_t timeouts;          /* each doubles our patience */
     bool suspect;               /* a worker died with it: from now on it runs alone */
     struct pool *pool;          /* for the timer */
     struct loop_timer retry;
-    char *why;                  /* last transient failure, or NULL */
+    char *why;                  /* it had to wait the last time, or NULL */
 };
 
 struct job {
@@ -80,7 +88,7 @@ struct worker {
     pid_t pid;           /* 0: no process now */
     int pidfd;
     int64_t started_ms;
-    bool excused;        /* we killed it, its task is not to blame */
+    bool excused;        /* we killed it, and took its tasks back before */
     uint32_t fails;      /* ends in a row without a result in between */
     char token[POOL_TOKEN_HEX];
     struct loop_timer respawn;
@@ -134,16 +142,16 @@ const char *part_shard(const struct part *part);
 /* A worker's answer about @part; false: it contradicts itself, see @err. */
 bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskRequest *result,
                  const uint8_t *payload, size_t payload_bytes, struct lk_err *err);
-/* The part came back unfinished because its worker @died (or was lost; @lone: had nothing else). */
-void part_returned(struct pool *pool, struct part *part, bool died, bool lone, bool local,
+/* The part came back unfinished; @lone: its worker had nothing else; @how it ended, for a person. */
+void part_returned(struct pool *pool, struct part *part, enum blame blame, bool lone,
                    const char *how);
 
 /* pool_workers.c */
 struct worker *worker_new(struct pool *pool, bool local);
 void worker_free(struct worker *worker);
 void workers_forget_part(struct pool *pool, const struct part *part);
-/* Its tasks go back; @blame: it died of its own, @how is for a person. */
-void worker_lost(struct worker *worker, bool blame, const char *how);
+/* Its tasks go back; @blame is for the one that ran, @how for a person. */
+void worker_lost(struct worker *worker, enum blame blame, const char *how);
 /* Forgets its requests for tasks. It is told FAILED_PRECONDITION: say hello again; UNAVAILABLE: the
  * daemon ends; or OK: nothing, since it is gone. */
 void worker_drop_calls(struct worker *worker, enum lk_code say);

@@ -103,6 +103,20 @@ static void describe_end(int status, char text[64])
         (void)snprintf(text, 64, "exited with status %d", WEXITSTATUS(status));
 }
 
+/* Only what a process does to itself can be its task's doing. */
+static enum blame blame_of(const struct worker *worker, int status)
+{
+    static const int own[] = {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGSYS};
+    if (worker->excused)
+        return BLAME_NONE;
+    if (WIFEXITED(status)) /* who leaves with 0 has lost its connection: no row made it do so */
+        return WEXITSTATUS(status) == 0 ? BLAME_NONE : BLAME_PART;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (WTERMSIG(status) == own[i])
+            return BLAME_PART;
+    return BLAME_OTHER;
+}
+
 static void reap(struct worker *worker)
 {
     loop_unwatch(worker->pool->loop, worker->pidfd);
@@ -127,8 +141,7 @@ static void proc_ended(void *owner)
     lk_buf_putf(pool->last_death, "the last one %s", how);
     pool->stats.deaths++;
     reap(worker);
-    /* Who leaves with 0 has lost its connection: no row made it do so. */
-    worker_lost(worker, !worker->excused && status != 0, how);
+    worker_lost(worker, blame_of(worker, status), how);
     respawn_later(worker);
 }
 

@@ -78,7 +78,7 @@ void worker_drop_calls(struct worker *worker, enum lk_code say)
 
 /* The task that runs is most likely the first. What comes of it may free other parts of its job, which
  * then vanish from worker->running: so they are taken one by one. */
-void worker_lost(struct worker *worker, bool blame, const char *how)
+void worker_lost(struct worker *worker, enum blame blame, const char *how)
 {
     bool lone = worker->n_running == 1;
     worker->ready = false;
@@ -92,8 +92,8 @@ void worker_lost(struct worker *worker, bool blame, const char *how)
         worker->running[0] = worker->running[1];
         worker->n_running--;
         if (part != NULL)
-            part_returned(worker->pool, part, blame, lone, worker->local, how);
-        blame = false;
+            part_returned(worker->pool, part, blame, lone, how);
+        blame = BLAME_NONE;
     }
     pool_pump_soon(worker->pool);
 }
@@ -152,7 +152,7 @@ static void on_hello(struct pool *pool, struct rpc_call *call)
                                                                   : (unsigned long long)hello->pid);
     } else {
         if (worker->ready) /* a local one that came back by another connection */
-            worker_lost(worker, false, "reconnected");
+            worker_lost(worker, BLAME_NONE, "reconnected");
         free(worker->host);
         worker->host = lk_strdup(hello->host);
         answer_hello(worker, call);
@@ -280,10 +280,11 @@ static void take_result(struct worker *worker, const Lk__WorkerTaskRequest *requ
     }
     pool_log(pool, POOL_ERROR, "bad_result", "worker %llu on %s: %s",
              (unsigned long long)worker->number, worker->host, err.text);
-    part_returned(pool, part, true, lone, worker->local, "sent a result that contradicts itself");
+    part_returned(pool, part, worker->local ? BLAME_PART : BLAME_OTHER, lone,
+                  "sent a result that contradicts itself");
     if (worker->local)
         proc_kill(worker, true);
-    worker_lost(worker, false, "");
+    worker_lost(worker, BLAME_NONE, "");
 }
 
 /* It has read its hello and cannot serve what that asks for: another tokenizer, for instance. */
@@ -334,7 +335,8 @@ static void on_gone(struct pool *pool, uint32_t peer)
     if (worker == NULL)
         return;
     worker_drop_calls(worker, LK_OK);
-    if (worker->local) { /* its process tells the rest: it has died, or is of no use any more */
+    if (worker->local) { /* its process tells the rest: it has died, or is of no use any more. If it
+                          * had not, then the kill is what is seen, and that convicts nobody. */
         worker->ready = false;
         proc_kill(worker, false);
         return;
@@ -342,7 +344,7 @@ static void on_gone(struct pool *pool, uint32_t peer)
     pool_log(pool, POOL_WARNING, "worker_lost", "remote worker %llu on %s",
              (unsigned long long)worker->number, worker->host);
     pool->stats.deaths++;
-    worker_lost(worker, true, "was lost");
+    worker_lost(worker, BLAME_OTHER, "was lost");
     worker_free(worker);
 }
 
@@ -397,7 +399,7 @@ static void look_at(struct worker *worker, int64_t now)
              (unsigned long long)worker->number, worker->host, (long long)age);
     if (worker->local)
         proc_kill(worker, true);
-    worker_lost(worker, false, "was stuck");
+    worker_lost(worker, BLAME_NONE, "was stuck");
 }
 
 static void answer_waiting(struct worker *worker, int64_t now)
@@ -418,7 +420,7 @@ static void check_silence(struct worker *worker, int64_t now)
             proc_kill(worker, true);
     } else if (!worker->ready || (worker->n_running + worker->n_waiting == 0 &&
                                   now - worker->heard_ms > SILENT_MS)) {
-        worker_lost(worker, false, "was silent");
+        worker_lost(worker, BLAME_NONE, "was silent");
         worker_free(worker);
     }
 }

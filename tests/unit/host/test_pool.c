@@ -38,6 +38,7 @@ struct fix {
     struct loop_timer timer, guard;
     uint64_t random;
     uint32_t killed, kills_max;
+    bool named;              /* pool_waits_for gave the reason */
     pid_t child;
     int child_status;
 };
@@ -414,6 +415,42 @@ START_TEST(killing_workers_at_random_changes_no_result)
 }
 END_TEST
 
+/* One after the other, each worker is ended while it has the row; the last one is left alone. */
+static void kill_each(void *owner)
+{
+    static const int signals[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGKILL, SIGQUIT};
+    struct fix *f = owner;
+    struct pool_stats stats;
+    pool_stats(f->pool, &stats);
+    if (f->killed < sizeof signals / sizeof *signals && f->n_pids == f->killed + 1 &&
+        stats.running > 0) {
+        ck_assert_int_eq(kill(f->pids[f->killed], signals[f->killed]), 0);
+        f->killed++;
+    }
+    const char *text = pool_waits_for(f->pool);
+    if (strstr(text, "row 0 at byte") && strstr(text, "was killed by SIGHUP"))
+        f->named = true;
+    loop_set(f->loop, &f->timer, loop_now_ms(f->loop) + 5, kill_each, f);
+}
+
+START_TEST(kills_from_outside_never_convict_a_row)
+{
+    struct fix f;
+    fix_init(&f, 1, 50, "{\"text\": \"SLOW\"}", 0);
+    f.corpus.recipe.drop_crashing = true;
+    ck_assert_int_eq(setenv("LK_FAULT_SLOW_TEXT", "SLOW", 1), 0);
+    fix_start(&f, 1);
+    kill_each(&f);
+    submit_all(&f);
+    run(&f);
+    ck_assert_uint_eq(f.failed, 0);
+    ck_assert_uint_eq(f.done_rows, 1); /* check_row: it is not dropped */
+    ck_assert_uint_eq(f.killed, 6);
+    ck_assert(f.named);
+    fix_done(&f);
+}
+END_TEST
+
 START_TEST(a_row_that_crashes_workers_is_found_and_dropped_and_no_other_is)
 {
     struct fix f;
@@ -663,6 +700,7 @@ Suite *suite(void)
     t = tcase_create("deaths");
     tcase_set_timeout(t, 90);
     tcase_add_test(t, killing_workers_at_random_changes_no_result);
+    tcase_add_test(t, kills_from_outside_never_convict_a_row);
     tcase_add_test(t, a_row_that_crashes_workers_is_found_and_dropped_and_no_other_is);
     tcase_add_test(t, a_row_that_crashes_workers_fails_its_task_alone_when_it_may_not_be_dropped);
     tcase_add_test(t, the_shipped_worker_has_no_faults);
