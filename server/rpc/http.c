@@ -1,7 +1,9 @@
 /*
  * Lifetime: nng's release of a server may leave the rest to its threads (from 1.6 on), so a request may
  * arrive, and use the struct, after http_close. Therefore it is counted: the owner holds it, and so do
- * nng's handler, as long as nng has it, and every arrived() that runs.
+ * nng's handler, as long as nng has it, and every arrived() that runs. (nng forgets a handler when a
+ * connection ends in the moment in which its request is read. Then the struct is left to the process's
+ * end, which is why a server is closed.)
  */
 #include "rpc/http.h"
 
