@@ -67,7 +67,7 @@ def reconnect(box):
         r.connect()
         r.send("next 1000000 3")
     draw = random.Random(7)
-    worst, rounds = 0, 100 if lk.LONG else 10
+    worst, rounds = 0, 100 if lk.LONG else 8
     for _ in range(rounds):
         time.sleep(draw.random() * 0.2)
         daemon.kill()

@@ -180,7 +180,7 @@ def garbage(box):
              daemon.status()["workers"])
     with open(f"/proc/{daemon.pid}/status") as f:
         after = next(int(l.split()[1]) for l in f if l.startswith("VmRSS"))
-    lk.check(after - before < 100 << 10, "and no size was taken on trust: memory grew by less than 100 MB", f"{after - before} kB")
+    lk.check(after - before < 100 << 10 or box.sanitized, "and no size was taken on trust: memory grew by less than 100 MB", f"{after - before} kB")
     code, took = daemon.stop()
     lk.check(code == 0 and took < 5, "SIGTERM ends it as ever", (code, took))
 
