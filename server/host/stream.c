@@ -1,7 +1,7 @@
 #include "host/stream.h"
 
 #include "config/canonical.h"
-#include "store/beside.h"
+#include "op/tokenise/open.h"
 #include "store/file.h"
 #include "store/list.h"
 
@@ -9,50 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKENIZER_FILE_MAX (256u << 20)
-
-static const enum lk_tokenizer_kind kind_of[] = {
-    [LK_TOKENISE_BYTES] = LK_TOKENIZER_BYTES,
-    [LK_TOKENISE_HF] = LK_TOKENIZER_HF,
-    [LK_TOKENISE_PAIR] = LK_TOKENIZER_PAIR,
-};
+enum lk_tokenizer_kind stream_tokenizer_kind(enum lk_tokenizer_source source)
+{
+    static const enum lk_tokenizer_kind kind[] = {
+        [LK_TOKENISE_BYTES] = LK_TOKENIZER_BYTES,
+        [LK_TOKENISE_HF] = LK_TOKENIZER_HF,
+        [LK_TOKENISE_PAIR] = LK_TOKENIZER_PAIR,
+    };
+    return kind[source];
+}
 
 enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenizer **ret_tokenizer,
                               struct lk_err *err)
 {
     const struct lk_tokenizer_recipe *from = &recipe->tokenizer;
-    struct lk_buf main = {0}, merges = {0}, config = {0};
-    char *config_name = NULL;
-    enum lk_code code = LK_OK;
-
-    if (from->path != NULL)
-        code = lk_file_read_all(from->path, TOKENIZER_FILE_MAX, &main, err);
-    if (code == LK_OK && from->merges != NULL)
-        code = lk_file_read_all(from->merges, TOKENIZER_FILE_MAX, &merges, err);
-    if (code == LK_OK && from->source == LK_TOKENISE_HF)
-        code = lk_file_read_beside(from->path, "tokenizer_config.json", TOKENIZER_FILE_MAX,
-                                   &config_name, &config, err);
-    if (code == LK_OK) {
-        struct lk_tokenizer_files files = {
-            .kind = kind_of[from->source],
-            .special_in_text = from->special_as_text ? LK_SPECIAL_TEXT : LK_SPECIAL_SPLIT,
-            .main = main.data,
-            .main_bytes = main.len,
-            .main_name = from->path,
-            .merges = merges.data,
-            .merges_bytes = merges.len,
-            .merges_name = from->merges,
-            .config = config.data,
-            .config_bytes = config.len,
-            .config_name = config_name,
-        };
-        code = lk_tokenizer_new(&files, ret_tokenizer, err);
-    }
-    lk_buf_done(&main);
-    lk_buf_done(&merges);
-    lk_buf_done(&config);
-    free(config_name);
-    return code;
+    struct lk_tokenizer_paths paths = {
+        .kind = stream_tokenizer_kind(from->source),
+        .special_in_text = from->special_as_text ? LK_SPECIAL_TEXT : LK_SPECIAL_SPLIT,
+        .main = from->path,
+        .merges = from->merges,
+    };
+    return lk_tokenizer_open(&paths, lk_file_read_all, ret_tokenizer, err);
 }
 
 static enum lk_code find_token(const struct stream *stream, const char *key, const char *text,

@@ -1,13 +1,11 @@
 #include "worker/streams.h"
 
 #include "base/digest.h"
-#include "store/beside.h"
+#include "op/tokenise/open.h"
 #include "store/file.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define TOKENIZER_FILE_MAX ((size_t)256 << 20)
 
 struct chain {
     const char *text; /* the field that this chain measures */
@@ -37,37 +35,13 @@ static bool is_set(const char *text)
 static enum lk_code load_tokenizer(const Lk__WorkerStream *wire,
                                    struct lk_tokenizer **ret_tokenizer, struct lk_err *err)
 {
-    struct lk_buf main = {0}, merges = {0}, config = {0};
-    char *config_name = NULL;
-    enum lk_code code = LK_OK;
-    if (is_set(wire->tokenizer_path))
-        code = lk_file_read_all(wire->tokenizer_path, TOKENIZER_FILE_MAX, &main, err);
-    if (code == LK_OK && is_set(wire->tokenizer_merges))
-        code = lk_file_read_all(wire->tokenizer_merges, TOKENIZER_FILE_MAX, &merges, err);
-    if (code == LK_OK && wire->tokenizer_kind == LK_TOKENIZER_HF)
-        code = lk_file_read_beside(wire->tokenizer_path, "tokenizer_config.json",
-                                   TOKENIZER_FILE_MAX, &config_name, &config, err);
-    if (code == LK_OK) {
-        struct lk_tokenizer_files files = {
-            .kind = (enum lk_tokenizer_kind)wire->tokenizer_kind,
-            .special_in_text = wire->special_as_text ? LK_SPECIAL_TEXT : LK_SPECIAL_SPLIT,
-            .main = main.data,
-            .main_bytes = main.len,
-            .main_name = wire->tokenizer_path,
-            .merges = merges.data,
-            .merges_bytes = merges.len,
-            .merges_name = wire->tokenizer_merges,
-            .config = config.data,
-            .config_bytes = config.len,
-            .config_name = config_name,
-        };
-        code = lk_tokenizer_new(&files, ret_tokenizer, err);
-    }
-    lk_buf_done(&main);
-    lk_buf_done(&merges);
-    lk_buf_done(&config);
-    free(config_name);
-    return code;
+    struct lk_tokenizer_paths paths = {
+        .kind = (enum lk_tokenizer_kind)wire->tokenizer_kind,
+        .special_in_text = wire->special_as_text ? LK_SPECIAL_TEXT : LK_SPECIAL_SPLIT,
+        .main = wire->tokenizer_path,
+        .merges = wire->tokenizer_merges,
+    };
+    return lk_tokenizer_open(&paths, lk_file_read_all, ret_tokenizer, err);
 }
 
 static enum lk_code check_digest(const Lk__WorkerStream *wire,
