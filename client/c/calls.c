@@ -194,14 +194,14 @@ static bool passes(unsigned code)
            code == LANEKEEPER_RESOURCE_EXHAUSTED || code == LANEKEEPER_ABORTED;
 }
 
-/* After a refusal that passes. The last deadline of a call that begins anew each time is our own: asking
- * again would make the daemon work for nothing. */
+/* After a refusal that passes. When what begins anew each time was late, and nearly all of our time is up,
+ * it is not asked for again: the daemon would work for nothing. */
 static void refused_for_now(struct lanekeeper *h, struct call *call, unsigned code)
 {
     call_again(h, call, code == LANEKEEPER_DEADLINE_EXCEEDED ? 0 : PAUSE_MS);
     if (code == LANEKEEPER_DEADLINE_EXCEEDED && call == &h->single &&
         call->method != LK_METHOD_GET_BATCH && h->until_ms - lkc_link_now_ms() <= 2 * REASON_MS)
-        call->not_before_ms = h->until_ms;
+        call->not_before_ms = INT64_MAX;
 }
 
 static void take_error(struct lanekeeper *h, struct call *call, const struct lk_envelope *e)
