@@ -61,10 +61,16 @@ static void errand_free(struct errand *errand)
     free(errand);
 }
 
+/* The workers have better things to do than what a cursor wanted that is gone. An errand whose result
+ * is being delivered at this moment is freed by that. */
 void measure_forget(struct cursor *c)
 {
     struct errand *errand;
     while ((errand = c->errands) != NULL) {
+        if (pool_cancel(c->context->pool, errand->task)) {
+            errand_free(errand);
+            continue;
+        }
         errand_unlink(errand);
         errand_link(errand, c->context->orphans);
     }

@@ -285,6 +285,16 @@ void pool_hurry(struct pool *pool, uint64_t id, uint64_t urgency)
     pool_pump_soon(pool);
 }
 
+bool pool_cancel(struct pool *pool, uint64_t id)
+{
+    struct job *job = job_find(pool, id);
+    if (job == NULL || job->finished)
+        return false;
+    job_free(pool, job);
+    pool_pump_soon(pool); /* others may have waited behind it */
+    return true;
+}
+
 /* --- what it says about itself --- */
 
 const char *pool_address(const struct pool *pool)

@@ -96,6 +96,13 @@ void pool_close(struct pool *pool); /* ends local workers within two seconds; no
 
 uint64_t pool_submit(struct pool *pool, const struct pool_task *task); /* its id */
 void pool_hurry(struct pool *pool, uint64_t id, uint64_t urgency);      /* raises a queued task */
+/*
+ * Takes a task back. True: done will never be called for it, and its owner may go at once. What is
+ * queued, or waits for another try, is dropped; what a worker has runs to its end there, as workers
+ * are not interrupted, and its result is thrown away. False: there is no such task any more, as done
+ * has been called, or is being called (so a task's own done cannot cancel it).
+ */
+bool pool_cancel(struct pool *pool, uint64_t id);
 
 struct pool_stats {
     uint32_t workers, remote, queued, running;

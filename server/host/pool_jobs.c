@@ -188,7 +188,7 @@ struct job *job_find(const struct pool *pool, uint64_t id)
     return pool->job[slot].job;
 }
 
-static void job_free(struct pool *pool, struct job *job)
+void job_free(struct pool *pool, struct job *job)
 {
     uint32_t slot = (uint32_t)job->id;
     while (job->parts != NULL)
@@ -220,6 +220,7 @@ void job_finish(struct pool *pool, struct job *job, const struct pool_result *re
     while (job->parts != NULL)
         part_free(job->parts);
     struct pool_task task = job->task;
+    job->finished = true;
     task.done(task.owner, task.tag, result);
     job_free(pool, job);
 }

@@ -57,6 +57,7 @@ struct job {
     struct part *parts;         /* unfinished ones */
     struct pool_row *rows;      /* [task.n] when it was cut: results of finished parts, owned */
     uint64_t cpu_ns;
+    bool finished;              /* done is being called */
 };
 
 struct job_slot {
@@ -67,7 +68,8 @@ struct job_slot {
 
 struct run {
     uint64_t assignment; /* the task's number on the wire: never used twice */
-    struct part *part;   /* NULL: nobody waits for the result any more */
+    struct part *part;   /* NULL: nobody waits for the result any more (another was faster, or the
+                            task was cancelled) */
     int64_t since_ms;    /* when it became the first of its worker */
 };
 
@@ -132,7 +134,8 @@ void pool_pump_soon(struct pool *pool);
 /* pool_jobs.c */
 struct job *job_new(struct pool *pool, const struct pool_task *task);
 struct job *job_find(const struct pool *pool, uint64_t id);
-void jobs_done(struct pool *pool); /* frees all, without a word */
+void job_free(struct pool *pool, struct job *job); /* with its parts, without a word */
+void jobs_done(struct pool *pool);                 /* frees all of them */
 void job_finish(struct pool *pool, struct job *job, const struct pool_result *result);
 void queue_part(struct pool *pool, struct part *part);
 void queue_remove(struct pool *pool, struct part *part);

@@ -269,7 +269,7 @@ static void take_result(struct worker *worker, const Lk__WorkerTaskRequest *requ
     if (worker->n_running > 0)
         worker->running[0].since_ms = loop_now_ms(pool->loop);
     if (part == NULL)
-        return; /* another worker was faster */
+        return;
     struct lk_err err = {.code = LK_OK, .text = ""};
     bool lone = worker->n_running == 0;
     part->copies--;
@@ -373,14 +373,16 @@ static int64_t patience_ms(const struct pool *pool, const struct part *part)
 }
 
 /* Slow is not dead: others get the tasks too, and the first answer counts. One that is far too slow
- * may be stuck, so a local one is replaced; its tasks are not to blame, and get more time. */
+ * may be stuck, so a local one is replaced; its tasks are not to blame, and get more time. A task that
+ * nobody waits for any more may still be what the others wait behind. */
 static void look_at(struct worker *worker, int64_t now)
 {
     struct pool *pool = worker->pool;
     struct part *head = worker->n_running > 0 ? worker->running[0].part : NULL;
-    if (head == NULL || !worker->ready)
+    if (worker->n_running == 0 || !worker->ready)
         return;
-    int64_t age = now - worker->running[0].since_ms, patience = patience_ms(pool, head);
+    int64_t age = now - worker->running[0].since_ms;
+    int64_t patience = head != NULL ? patience_ms(pool, head) : pool->config.task_timeout_ms;
     if (age <= patience)
         return;
     for (uint32_t i = 0; i < worker->n_running; i++) {
@@ -394,7 +396,8 @@ static void look_at(struct worker *worker, int64_t now)
     }
     if (age <= 4 * patience)
         return;
-    head->timeouts++;
+    if (head != NULL)
+        head->timeouts++;
     pool_log(pool, POOL_WARNING, "worker_stuck", "worker %llu on %s: one task for %lld ms",
              (unsigned long long)worker->number, worker->host, (long long)age);
     if (worker->local)

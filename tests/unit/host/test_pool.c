@@ -39,6 +39,8 @@ struct fix {
     uint64_t random;
     uint32_t killed, kills_max;
     bool named;              /* pool_waits_for gave the reason */
+    uint64_t cancel;         /* task to be cancelled when it runs */
+    bool leave;              /* do not wait until its worker is free again */
     pid_t child;
     int child_status;
 };
@@ -299,6 +301,133 @@ START_TEST(urgent_tasks_go_first_and_a_queued_one_can_be_hurried)
     ck_assert_uint_eq(f.n_order, 6);
     for (int i = 0; i < 6; i++)
         ck_assert_int_le(abs(place[f.first_tag[i]] - i), 1);
+    fix_done(&f);
+}
+END_TEST
+
+/* --- cancelling --- */
+
+START_TEST(a_cancelled_task_that_waits_is_never_run)
+{
+    struct fix f;
+    struct pool_stats stats;
+    uint64_t id[10];
+    fix_init(&f, 10 * TASK_ROWS, 50, NULL, 0);
+    fix_start(&f, 1);
+    for (uint32_t tag = 0; tag < 10; tag++)
+        id[tag] = submit(&f, tag, tag);
+    for (uint32_t tag = 0; tag < 10; tag += 3) {
+        ck_assert(pool_cancel(f.pool, id[tag]));
+        ck_assert(!pool_cancel(f.pool, id[tag]));
+        f.open--;
+    }
+    ck_assert(!pool_cancel(f.pool, 12345));
+    pool_hurry(f.pool, id[0], 0); /* gone: nothing happens */
+    pool_stats(f.pool, &stats);
+    ck_assert_uint_eq(stats.queued, 6);
+    run(&f);
+    ck_assert_uint_eq(f.done_rows, 6 * TASK_ROWS);
+    pool_stats(f.pool, &stats);
+    ck_assert_uint_eq(stats.rows, 6 * TASK_ROWS); /* nor did a worker see the others */
+    for (uint32_t tag = 0; tag < 10; tag++) {
+        ck_assert_uint_eq(f.seen[tag * TASK_ROWS], tag % 3 != 0);
+        ck_assert(!pool_cancel(f.pool, id[tag]));
+    }
+    fix_done(&f);
+}
+END_TEST
+
+struct canceller {
+    struct fix *fix;
+    uint64_t self;
+    bool self_cancelled, other_cancelled;
+};
+
+static void done_and_cancel(void *owner, uint64_t tag, const struct pool_result *result)
+{
+    struct canceller *c = owner;
+    ck_assert_uint_eq(tag, 1);
+    ck_assert_int_eq(result->code, LK_OK);
+    uint64_t other = submit(c->fix, 3, 0);
+    (void)submit(c->fix, 2, 1);
+    c->self_cancelled = pool_cancel(c->fix->pool, c->self);
+    c->other_cancelled = pool_cancel(c->fix->pool, other);
+    c->fix->open--;
+}
+
+START_TEST(a_callback_may_cancel_other_tasks_and_not_its_own)
+{
+    struct fix f;
+    fix_init(&f, 4 * TASK_ROWS, 50, NULL, 0);
+    fix_start(&f, 1);
+    struct canceller c = {.fix = &f};
+    uint64_t row = 0;
+    struct pool_task task = {.rows = &row, .n = 1, .done = done_and_cancel, .owner = &c, .tag = 1};
+    c.self = pool_submit(f.pool, &task);
+    run(&f);
+    ck_assert(!c.self_cancelled);
+    ck_assert(c.other_cancelled);
+    ck_assert_uint_eq(f.done_rows, TASK_ROWS);
+    ck_assert_uint_eq(f.seen[2 * TASK_ROWS], 1);
+    fix_done(&f);
+}
+END_TEST
+
+/* Cancels the one task once a worker has it, and stops the loop when that worker is free again. */
+static void cancel_running(void *owner)
+{
+    struct fix *f = owner;
+    struct pool_stats stats;
+    pool_stats(f->pool, &stats);
+    if (f->open > 0 && stats.running > 0) {
+        ck_assert(pool_cancel(f->pool, f->cancel));
+        f->open = 0;
+    }
+    pool_stats(f->pool, &stats);
+    if (f->open == 0 && (f->leave || stats.running == 0)) {
+        loop_stop(f->loop);
+        return;
+    }
+    loop_set(f->loop, &f->timer, loop_now_ms(f->loop) + 5, cancel_running, f);
+}
+
+START_TEST(a_cancelled_task_that_runs_ends_unheard_and_its_worker_goes_on)
+{
+    struct fix f;
+    fix_init(&f, 2 * TASK_ROWS, 50, "{\"text\": \"SLOW\"}", 7);
+    ck_assert_int_eq(setenv("LK_FAULT_SLOW_TEXT", "SLOW", 1), 0);
+    fix_start(&f, 1);
+    f.cancel = submit(&f, 0, 0);
+    cancel_running(&f);
+    loop_run(f.loop);
+    ck_assert_uint_eq(f.n_order, 0); /* done was not called */
+    (void)submit(&f, 1, 0);
+    run(&f);
+    ck_assert_uint_eq(f.n_order, 1);
+    ck_assert_uint_eq(f.done_rows, TASK_ROWS);
+    struct pool_stats stats;
+    pool_stats(f.pool, &stats);
+    ck_assert_uint_eq(stats.deaths, 0);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(a_worker_stuck_in_a_cancelled_task_is_replaced)
+{
+    struct fix f;
+    fix_init(&f, 2 * TASK_ROWS, 50, "{\"text\": \"SLOW\"}", 7);
+    ck_assert_int_eq(setenv("LK_FAULT_SLOW_TEXT", "SLOW", 1), 0);
+    f.config.task_timeout_ms = 50;
+    f.leave = true;
+    fix_start(&f, 1);
+    f.cancel = submit(&f, 0, 0);
+    cancel_running(&f);
+    loop_run(f.loop);
+    ck_assert_int_eq(kill(f.pids[0], SIGSTOP), 0); /* it would never end by itself */
+    (void)submit(&f, 1, 0);
+    run(&f);
+    ck_assert_uint_eq(f.done_rows, TASK_ROWS);
+    ck_assert_uint_ge(f.n_pids, 2);
     fix_done(&f);
 }
 END_TEST
@@ -695,6 +824,10 @@ Suite *suite(void)
     tcase_add_test(t, a_malformed_row_is_dropped_with_its_reason_where_the_recipe_says_so);
     tcase_add_test(t, data_that_changed_since_indexing_is_data_loss);
     tcase_add_test(t, urgent_tasks_go_first_and_a_queued_one_can_be_hurried);
+    tcase_add_test(t, a_cancelled_task_that_waits_is_never_run);
+    tcase_add_test(t, a_callback_may_cancel_other_tasks_and_not_its_own);
+    tcase_add_test(t, a_cancelled_task_that_runs_ends_unheard_and_its_worker_goes_on);
+    tcase_add_test(t, a_worker_stuck_in_a_cancelled_task_is_replaced);
     tcase_add_test(t, a_remote_worker_works_and_outlives_its_daemon);
     suite_add_tcase(s, t);
     t = tcase_create("deaths");
