@@ -29,6 +29,7 @@ class Bench:
         self.build = build
         self.dir = build / "bench"
         self.data = self.dir / "data"
+        self.demo = build / "demo" / "data"
         self.gpt2 = build / "tokenizers" / "gpt2"
         self.figures = {}
 
@@ -40,9 +41,14 @@ class Bench:
         ratio_text = "" if ratio is None else f"  {ratio:10.3f}"
         print(f"{name:38} {value:16,.4g} {unit:12}{ratio_text}  {settings}", flush=True)
 
-    def daemon(self, snapshots=None, arena="256MiB", every=100, **settings):
-        text = recipe(self.data, self.gpt2 / "tokenizer.json", **settings)
-        return Daemon(self.build, text, self.dir / "index", arena=arena, every=every, snapshots=snapshots)
+    def daemon(self, every=100, **settings):
+        return Daemon(self.build, recipe(self.data, self.gpt2 / "tokenizer.json", **settings),
+                      self.dir / "index", every=every)
+
+    def demo_daemon(self, **settings):
+        """On the demo's corpus, whose code has its text in another field."""
+        text = recipe(self.demo, self.gpt2 / "tokenizer.json", code_field="body.content", **settings)
+        return Daemon(self.build, text, self.dir / "demo-index", every=0)
 
     def tool(self, name, *arguments):
         done = subprocess.run([self.build / "tests/bench" / name, *map(str, arguments)],
@@ -59,9 +65,11 @@ def prepare(bench):
     bench.dir.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, HERE / "bench_corpus.py", bench.data,
                     "--packages", bench.dir / "packages"], check=True)
-    with bench.daemon() as daemon:
-        subprocess.run([bench.build / "lanekeeper", "index", daemon.config, "--json"], check=True,
-                       stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, HERE.parent / "demo" / "corpus.py", bench.demo], check=True)
+    for make in (bench.daemon, bench.demo_daemon):
+        with make() as daemon:
+            subprocess.run([bench.build / "lanekeeper", "index", daemon.config, "--json"], check=True,
+                           stdout=subprocess.DEVNULL)
     for shard in bench.data.glob("*/*.jsonl"):  # into the page cache
         shard.read_bytes()
 
@@ -84,7 +92,7 @@ def run_once(bench, steps, **settings):
 
 def end_to_end(bench, peer):
     for lanes in (8, 1):
-        suffix = "" if lanes == 8 else "_1_lane"
+        suffix = "" if lanes == 8 else ".lanes_1"
         runs = [run_once(bench, 500 if QUICK else 3000, lanes=lanes) for _ in range(RUNS)]
         rates = [statistics.median(column) for column in zip(*runs)]
         best = peer(lanes)
@@ -117,7 +125,7 @@ def cold(bench):
     for lanes in LANES:
         with bench.daemon(lanes=lanes, batch=max(8, lanes), pipeline="whole", every=0) as daemon:
             seconds = statistics.median(first_batch(daemon, 0) for _ in range(RUNS))
-        name = "cold.first_batch_s" + ("" if lanes == 64 else f"_{lanes}_lanes")
+        name = "cold.first_batch_s" + ("" if lanes == 64 else f".lanes_{lanes}")
         bench.put(name, seconds, "s", 2.0 if lanes == 64 else None,
                   f"{lanes} lanes, batch {max(8, lanes)}, shuffle 1024, exact_fit 1024; from process start")
 
@@ -129,9 +137,9 @@ def consume(bench, daemon, first, last):
     consumer.close()
 
 
-def restored(bench, lanes):
+def restored(bench, lanes, batch):
     """{step: seconds} of one number of lanes; at the later step also what the snapshots weigh."""
-    batch, seconds, kept = max(8, lanes), {}, {}
+    seconds, kept = {}, {}
     with bench.daemon(lanes=lanes, batch=batch, pipeline="whole") as daemon:
         for first, last in ((0, 100), (100, DEEP)):
             daemon.start()
@@ -151,7 +159,7 @@ def restored(bench, lanes):
         newest = {}
         for path in sorted(kept[DEEP].iterdir(), key=lambda path: path.stat().st_mtime_ns):
             newest[lane_of(path)] = path.stat().st_size
-        bench.put(f"snapshot.bytes_{lanes}_lanes", sum(newest.values()), "bytes",
+        bench.put(f"snapshot.bytes.lanes_{lanes}_batch_{batch}", sum(newest.values()), "bytes",
                   settings=f"all {lanes} lanes at step {DEEP}, shuffle 1024, exact_fit 1024")
     for folder in kept.values():
         shutil.rmtree(folder)
@@ -174,18 +182,21 @@ def settle(daemon, lanes):
 
 
 def restore(bench):
-    seconds = {lanes: restored(bench, lanes) for lanes in LANES}
+    seconds = {lanes: restored(bench, lanes, max(8, lanes)) for lanes in LANES}
+    wide = restored(bench, 1, 64)
     for lanes in LANES:
         for step in (100, DEEP, DEEP + 50):
             headline = lanes == 8 and step == DEEP
-            name = "restore.first_batch_s" + ("" if headline else f"_{lanes}_lanes_step_{step}")
+            name = "restore.first_batch_s" + ("" if headline else f".lanes_{lanes}_step_{step}")
             bench.put(name, seconds[lanes][step], "s", 1.0 if headline else None,
                       f"{lanes} lanes, batch {max(8, lanes)}, step {step}, snapshots every 100, after kill -9")
     steps = [seconds[lanes][DEEP] / seconds[lanes][100] for lanes in LANES]
     bench.put("restore.step_ratio", steps[1], "ratio", 1.3, f"8 lanes, step {DEEP} over step 100; "
               f"1 lane {steps[0]:.2f}, 64 lanes {steps[2]:.2f}")
-    bench.put("restore.lanes_ratio", seconds[64][DEEP] / seconds[1][DEEP], "ratio", 2.0,
-              f"step {DEEP}, 64 lanes (batch 64) over 1 lane (batch 8)")
+    bench.put("restore.lanes_ratio", seconds[64][DEEP] / wide[DEEP], "ratio", 2.0,
+              f"step {DEEP}, 64 lanes over 1 lane, both with batches of 64 ({wide[DEEP]:.2f} s with one)")
+    bench.put("restore.lanes_ratio.batch_64_over_8", seconds[64][DEEP] / seconds[1][DEEP], "ratio", None,
+              f"step {DEEP}, 64 lanes with batches of 64 over 1 lane with batches of 8: 8 times the data")
 
 
 # Memory ------------------------------------------------------------------------------------------
@@ -217,15 +228,15 @@ def memory(bench):
 
 def packing(bench):
     for algorithm in ("exact_fit", "concat", "first_fit", "best_fit"):
-        with bench.daemon(pipeline="whole", pack=algorithm, every=0) as daemon:
+        with bench.demo_daemon(pipeline="whole", pack=algorithm) as daemon:
             daemon.start()
-            consume(bench, daemon, 0, 500 if QUICK else 2000)
+            consume(bench, daemon, 0, 500 if QUICK else 6000)
             totals = daemon.status()["streams"][0]["cursors"][0]
         if not totals["identity"]:
             raise RuntimeError(f"{algorithm}: tokens in differ from tokens out")
         suffix = "" if algorithm == "exact_fit" else f".{algorithm}"
         made = totals["sequences"] * 2048
-        words = f"{algorithm}, {totals['sequences']} sequences of the bench corpus, 8 lanes, shuffle 1024"
+        words = f"{algorithm}, {totals['sequences']} sequences of the demo's corpus, 8 lanes, shuffle 1024"
         bench.put("pack.lost_per_million" + suffix, 1e6 * totals["tokens_lost"] / totals["tokens_in"],
                   "tokens", settings=words)
         bench.put("pack.padded_per_million" + suffix, 1e6 * totals["tokens_padded"] / made, "tokens",

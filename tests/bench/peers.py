@@ -10,7 +10,7 @@ import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGES = ["zephon", "tokenizers", "transformers", "numpy", "pyarrow"]
-PATIENCE = 240  # seconds for one run
+PATIENCE = 600  # seconds for one run
 
 
 def installed(build):
@@ -54,7 +54,7 @@ def zephon(bench, runs, quick):
         subprocess.run([python, HERE / "to_parquet.py", bench.data, parquet], check=True)
 
     def measure(lanes, name, data):
-        found = [run([python, HERE / "peer_zephon.py", data, bench.gpt2, "--lanes", str(lanes), "--steps", "200"])
+        found = [run([python, HERE / "peer_zephon.py", data, bench.gpt2, "--lanes", str(lanes), "--steps", "400"])
                  for _ in range(runs)]
         found = [one for one in found if one is not None]
         if not found:
@@ -63,7 +63,7 @@ def zephon(bench, runs, quick):
         result = {key: statistics.median(one[key] for one in found) for key in found[0]}
         for key, unit in (("tokens_per_s", "tokens/s"), ("tokens_per_cpu_s", "tokens/CPU-s"), ("first_s", "s"),
                           ("rss_bytes", "bytes"), ("pss_bytes", "bytes")):
-            bench.put(f"zephon.{key}_{name}_{lanes}_lanes", result[key], unit, settings=f"{len(found)} runs of 200 steps")
+            bench.put(f"zephon.{key}.{name}_lanes_{lanes}", result[key], unit, settings=f"{len(found)} runs of 400 steps")
         return {**result, "format": name}
 
     def best(lanes):

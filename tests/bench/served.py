@@ -59,7 +59,7 @@ def memory_bytes(pid):
     return rss, pss
 
 
-def recipe(data, tokenizer, lanes=8, batch=8, pipeline="same", shuffle=1024, pack="exact_fit"):
+def recipe(data, tokenizer, lanes=8, batch=8, pipeline="same", shuffle=1024, pack="exact_fit", code_field="text"):
     """`same`: what the peer can do too: concat, then a shuffle of sequences. `whole`: documents are
     shuffled, then packed as asked."""
     if pipeline == "same":
@@ -67,8 +67,8 @@ def recipe(data, tokenizer, lanes=8, batch=8, pipeline="same", shuffle=1024, pac
     else:
         longest = 2048 if pack in ("first_fit", "best_fit") else 8192
         stages = [f"split: {{max_tokens: {longest}}}", f"shuffle: {{buffer: {shuffle}}}", PACK[pack]]
-    datasets = "".join(f"      {name}: {{path: \"{data}/{name}\", text: text, weight: {weight}}}\n"
-                       for name, weight in (("docs", 5), ("man", 3), ("code", 2)))
+    datasets = "".join(f"      {name}: {{path: \"{data}/{name}\", text: {field}, weight: {weight}}}\n"
+                       for name, field, weight in (("docs", "text", 5), ("man", "text", 3), ("code", code_field, 2)))
     return (f"streams:\n  bench:\n    seed: 1\n    lanes: {lanes}\n    batch: {batch}\n    sequence: 2048\n"
             f"    tokenizer: {{hf: \"{tokenizer}\", append: \"<|endoftext|>\"}}\n    datasets:\n{datasets}"
             f"    mixture: tokens\n    order: {{block_rows: 256, shuffle_rows: true}}\n    pipeline:\n"
@@ -78,10 +78,10 @@ def recipe(data, tokenizer, lanes=8, batch=8, pipeline="same", shuffle=1024, pac
 class Daemon:
     """One lanekeeperd on a folder of its own; the index and the snapshots outlive its processes."""
 
-    def __init__(self, build, recipe_text, index, workers=2, arena="256MiB", every=100, snapshots=None):
+    def __init__(self, build, recipe_text, index, every=100):
         self.build = build
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lk-bench-"))
-        self.snapshots = snapshots or self.dir / "snapshots"
+        self.snapshots = self.dir / "snapshots"
         self.config = self.dir / "bench.yaml"
         self.process = None
         with socket.socket() as probe:
@@ -90,7 +90,7 @@ class Daemon:
         self.config.write_text(
             f"{recipe_text}runtime:\n  run_dir: {self.dir}/run\n"
             f"  listen: [\"ipc://{self.dir}/run/lk.sock\", \"tcp://127.0.0.1:{self.port}\"]\n"
-            f"  workers: {workers}\n  arena: {arena}\n  prefetch_steps: 8\n  index_dir: {index}\n"
+            f"  workers: 2\n  arena: 256MiB\n  prefetch_steps: 8\n  index_dir: {index}\n"
             f"  log_level: warn\n  snapshots: {{dir: {self.snapshots}, every: {every}, keep: 8}}\n")
         (self.dir / "run").mkdir()
 
