@@ -16,6 +16,11 @@
  * that way waits between its tries, longer each time, up to ten seconds. So do tasks with UNAVAILABLE
  * results. pool_waits_for names them.
  *
+ * For a row that takes all memory the kernel would kill the worker, which convicts nobody; so each
+ * worker bounds its own, to the cache and 16 GiB more (worker/memory.h), and aborts there. On a machine, or
+ * in a container, that has less for each of its workers, such a row stalls the stream, by name, until
+ * it is taken out or there is more.
+ *
  * Call everything from the thread that called pool_open, and let that thread live as long as the
  * pool: local workers die with it (PR_SET_PDEATHSIG).
  */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,10 +28,29 @@ static bool first_to_be_slow(void)
     return true;
 }
 
+/* Takes memory as a row that makes the tokenizer go wild would, without touching it; ends as lk_alloc
+ * does when there is no more. */
+static void eat_memory(void)
+{
+    enum { MEALS = 64 };
+    const size_t meal = (size_t)1 << 30;
+    void *eaten[MEALS];
+    for (int i = 0; i < MEALS; i++) {
+        eaten[i] = mmap(NULL, meal, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (eaten[i] == MAP_FAILED)
+            abort();
+    }
+    for (int i = 0; i < MEALS; i++)
+        (void)munmap(eaten[i], meal);
+}
+
 void fault_row(const uint8_t *row, size_t bytes)
 {
     if (row_has(row, bytes, "LK_FAULT_CRASH_TEXT"))
         abort();
+    if (row_has(row, bytes, "LK_FAULT_EAT_TEXT"))
+        eat_memory();
     if (row_has(row, bytes, "LK_FAULT_SLOW_TEXT") && first_to_be_slow())
         (void)nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
 }

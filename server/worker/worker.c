@@ -3,6 +3,7 @@
 #include "proto/lanekeeper.pb-c.h"
 #include "store/file.h"
 #include "worker/link.h"
+#include "worker/memory.h"
 #include "worker/streams.h"
 #include "worker/task.h"
 
@@ -125,6 +126,8 @@ static enum lk_code hello(struct worker *w, struct lk_err *err)
         return code;
     }
     w->cache = lk_shard_cache_new(lk_file_opener(), open_files, cache_bytes);
+    if (cache_bytes <= UINT64_MAX - MEMORY_OWN_BYTES)
+        memory_limit(cache_bytes + MEMORY_OWN_BYTES);
     return LK_OK;
 }
 

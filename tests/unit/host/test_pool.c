@@ -619,6 +619,23 @@ START_TEST(a_row_that_crashes_workers_fails_its_task_alone_when_it_may_not_be_dr
 }
 END_TEST
 
+START_TEST(a_row_that_takes_all_memory_ends_its_workers_by_itself_and_is_dropped)
+{
+    struct fix f;
+    fix_init(&f, 64, 50, "{\"text\": \"EAT-ALL\"}", 40);
+    f.corpus.recipe.drop_crashing = true;
+    f.special_drop = 7; /* crashes_worker */
+    ck_assert_int_eq(setenv("LK_FAULT_EAT_TEXT", "EAT-ALL", 1), 0);
+    fix_start(&f, 2);
+    submit_all(&f);
+    run(&f);
+    ck_assert_uint_eq(f.failed, 0);
+    ck_assert_uint_eq(f.done_rows, 64);
+    ck_assert_msg(strstr(f.detail, "row 40") && strstr(f.detail, "SIGABRT"), "%s", f.detail);
+    fix_done(&f);
+}
+END_TEST
+
 START_TEST(the_shipped_worker_has_no_faults)
 {
     struct fix f;
@@ -836,6 +853,7 @@ Suite *suite(void)
     tcase_add_test(t, kills_from_outside_never_convict_a_row);
     tcase_add_test(t, a_row_that_crashes_workers_is_found_and_dropped_and_no_other_is);
     tcase_add_test(t, a_row_that_crashes_workers_fails_its_task_alone_when_it_may_not_be_dropped);
+    tcase_add_test(t, a_row_that_takes_all_memory_ends_its_workers_by_itself_and_is_dropped);
     tcase_add_test(t, the_shipped_worker_has_no_faults);
     tcase_add_test(t, a_slow_task_is_given_to_another_worker_and_the_first_result_counts);
     tcase_add_test(t, a_stuck_worker_is_replaced_and_its_rows_are_not_blamed);
