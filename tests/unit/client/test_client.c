@@ -533,7 +533,7 @@ Suite *suite(void)
 {
     Suite *s = suite_create("client/client");
     TCase *t = tcase_create("client");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, codes_are_those_of_the_server);
     tcase_add_loop_test(t, steps_come_in_order_with_their_values, 0, 2);

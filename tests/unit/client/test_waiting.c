@@ -298,7 +298,7 @@ Suite *suite(void)
 {
     Suite *s = suite_create("client/waiting");
     TCase *t = tcase_create("waiting");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, deadline_says_what_was_waited_for);
     tcase_add_test(t, no_daemon_is_unavailable_in_time);
