@@ -162,6 +162,15 @@ bool source_plan(struct source *s, uint32_t d, uint64_t max_bytes, uint32_t max_
     return true;
 }
 
+bool source_front(const struct source *s, uint32_t d, uint64_t *ret_id)
+{
+    const struct draw *draw = &s->draw[d];
+    if (draw->n == 0)
+        return false;
+    *ret_id = draw->slice[draw->head].id;
+    return true;
+}
+
 uint32_t source_planned(const struct source *s, uint32_t d)
 {
     return s->draw[d].n;

@@ -65,6 +65,8 @@ uint32_t source_wanted(const struct source *source);
  * false when LK_SLICES_MAX are planned or the dataset has no more rows. */
 bool source_plan(struct source *source, uint32_t dataset, uint64_t max_bytes, uint32_t max_rows,
                  struct lk_slice *ret_slice);
+/* The slice whose rows come next; false when none is planned. */
+bool source_front(const struct source *source, uint32_t dataset, uint64_t *ret_id);
 uint32_t source_planned(const struct source *source, uint32_t dataset);       /* slices */
 uint64_t source_planned_bytes(const struct source *source, uint32_t dataset); /* not yet drawn */
 bool source_takes_part(const struct source *source, uint32_t dataset);

@@ -26,17 +26,27 @@ void cursor_free(struct cursor *c)
     free(c->lane);
     free(c->held);
     free(c->missing);
+    for (struct failure *f = c->failures, *next; f != NULL; f = next) {
+        next = f->next;
+        free(f);
+    }
     free(c);
 }
 
-void cursor_fail(struct cursor *c, enum lk_code code, const char *text)
+void cursor_fail(struct cursor *c, uint64_t step, enum lk_code code, const char *text)
 {
-    if (c->failed)
+    if (step >= c->fail_step)
         return;
-    c->failed = true;
+    c->fail_step = step;
     (void)lk_fail(&c->err, code, "%s", text);
     log_event(c->context->log, LOG_LEVEL_ERROR, "stream", "failed", "stream", c->recipe->name, "code",
               lk_code_name(code), "reason", text, NULL);
+}
+
+/* Nothing is left to be made. */
+static bool broken(const struct cursor *c)
+{
+    return c->fail_step <= c->first_step;
 }
 
 /* The window ---------------------------------------------------------------------------------- */
@@ -97,7 +107,7 @@ void cursor_keep(struct cursor *c, uint64_t step)
 
 bool cursor_starved(const struct cursor *c, uint64_t step)
 {
-    return !c->failed && step < c->target && window_end(c) <= step;
+    return step < c->fail_step && step < c->target && window_end(c) <= step;
 }
 
 /* Lanes --------------------------------------------------------------------------------------- */
@@ -187,7 +197,7 @@ static void check_barren(struct cursor *c)
         (void)lk_fail(&err, LK_FAILED_PRECONDITION,
                       "dataset %s yields no tokens: every one of its %" PRIu64 " rows was dropped",
                       c->recipe->dataset[d].name, c->context->stream->plan.dataset[d].rows);
-        cursor_fail(c, err.code, err.text);
+        cursor_fail(c, 0, err.code, err.text);
         return;
     }
 }
@@ -282,6 +292,26 @@ static void note_parts(struct cursor *c, uint32_t l)
     check_barren(c);
 }
 
+static void fail_lane(struct cursor *c, uint32_t l, const struct lk_err *err)
+{
+    c->lane[l].failed = true;
+    cursor_fail(c, steps_at(c->recipe, lane_position(c->lane[l].lane)), err->code, err->text);
+}
+
+/* The slice that lane @l waits for may be one that cannot be measured. */
+static void check_wanted(struct cursor *c, uint32_t l)
+{
+    uint32_t wanted = lane_wanted(c->lane[l].lane);
+    uint64_t slice;
+    if (!source_front(lane_source(c->lane[l].lane), wanted, &slice))
+        return;
+    for (const struct failure *f = c->failures; f != NULL; f = f->next)
+        if (f->lane == l && f->dataset == wanted && f->slice == slice) {
+            fail_lane(c, l, &f->err);
+            return;
+        }
+}
+
 /* Hands out sequences of lane @l as far as it may run; true when anything moved. */
 static bool pump_lane(struct cursor *c, uint32_t l)
 {
@@ -289,18 +319,19 @@ static bool pump_lane(struct cursor *c, uint32_t l)
     uint64_t limit = run_limit(c);
     bool moved = false;
 
-    while (!lane->over && !lane->stuck && lane_position(lane->lane) < limit) {
+    while (!lane->over && !lane->failed && !lane->stuck && lane_position(lane->lane) < limit) {
         uint64_t position = lane_position(lane->lane);
         struct lk_item item;
         enum seq_pull got = lane_next(lane->lane, &item);
         if (got == SEQ_WANT) {
             lane->stuck = true;
+            check_wanted(c, l);
         } else if (got == SEQ_END) {
             lane->over = moved = true;
             pad_lane(c, l);
         } else if (got == SEQ_ERROR) {
-            cursor_fail(c, lane_error(lane->lane)->code, lane_error(lane->lane)->text);
-            return true;
+            fail_lane(c, l, lane_error(lane->lane));
+            moved = true;
         } else {
             uint64_t step = steps_at(c->recipe, position);
             struct held *held = cursor_held(c, step);
@@ -344,7 +375,8 @@ static void list_dropped(struct cursor *c, uint32_t l)
 /* Positions are only counted up to here: further than any step that will be asked for soon. */
 static void pump_ahead(struct cursor *c, uint32_t l)
 {
-    if (!c->lane[l].over && lane_position(c->lane[l].lane) < steps_start(c->recipe, c->target))
+    if (!c->lane[l].over && !c->lane[l].failed &&
+        lane_position(c->lane[l].lane) < steps_start(c->recipe, c->target))
         measure_ahead(c, l, steps_start(c->recipe, c->target));
 }
 
@@ -352,22 +384,22 @@ static void pump_ahead(struct cursor *c, uint32_t l)
 static bool pump_lanes(struct cursor *c)
 {
     bool moved = false;
-    for (uint32_t l = 0; l < c->recipe->lanes && !c->failed; l++) {
+    for (uint32_t l = 0; l < c->recipe->lanes && !broken(c); l++) {
         if (c->lane[l].lane == NULL)
             continue;
         moved = pump_lane(c, l) || moved;
         list_dropped(c, l);
         note_parts(c, l);
-        if (!c->failed)
+        if (!broken(c))
             pump_ahead(c, l);
     }
-    return moved && !c->failed;
+    return moved && !broken(c);
 }
 
 bool cursor_pump(struct cursor *c)
 {
     bool moved = false;
-    if (c->failed)
+    if (broken(c))
         return false;
     while (window_end(c) < c->target && window_grow(c) != NULL) {
         for (uint32_t l = 0; l < c->recipe->lanes; l++)
@@ -376,7 +408,7 @@ bool cursor_pump(struct cursor *c)
     }
     while (pump_lanes(c))
         moved = true;
-    if (!c->failed)
+    if (!broken(c))
         measure_fetch(c);
     return moved;
 }
@@ -391,7 +423,7 @@ struct cursor *cursor_new(const struct cursor_context *context, uint64_t step, s
     c->recipe = context->stream->recipe;
     c->lane = lk_zalloc(c->recipe->lanes, sizeof *c->lane);
     c->first_step = c->asked = c->target = step;
-    c->keep = UINT64_MAX;
+    c->keep = c->fail_step = UINT64_MAX;
     c->capacity = 2 * context->prefetch_steps + 2;
     c->held = lk_zalloc(c->capacity, sizeof *c->held);
     if (context->stream->finite)
@@ -413,7 +445,7 @@ uint64_t cursor_distance(const struct cursor *c, uint64_t step, struct steps_cut
 {
     const struct held *held = cursor_held(c, step);
     uint32_t first, end;
-    if (c->failed || step < c->first_step)
+    if (step >= c->fail_step || step < c->first_step)
         return UINT64_MAX;
     lanes_of(c, step, cut, &first, &end);
     for (uint32_t l = first; l < end; l++)
@@ -429,7 +461,7 @@ uint64_t cursor_reach(const struct cursor *c)
 
 void cursor_ask(struct cursor *c, uint64_t step, struct steps_cut cut)
 {
-    if (c->failed)
+    if (step >= c->fail_step)
         return;
     LK_CHECK(step <= window_end(c) + c->capacity);
     /* Looking ahead grows with use, so that a glance at one step costs no more than that step. */
@@ -485,23 +517,30 @@ static bool step_exists(const struct cursor *c, const struct held *held)
     return true;
 }
 
+static bool rows_ready(const struct cursor *c, const struct held *held, struct steps_cut cut)
+{
+    if (held == NULL || !step_exists(c, held))
+        return false;
+    for (uint32_t row = cut.first; row < cut.first + cut.rows; row++)
+        if (held->row[row] != 0)
+            return false;
+    return true;
+}
+
 enum cursor_state cursor_look(const struct cursor *c, uint64_t step, struct steps_cut cut,
                               uint32_t *ret_slot)
 {
     const struct held *held = cursor_held(c, step);
-    if (c->failed)
+    if (rows_ready(c, held, cut) &&
+        !(c->context->stream->finite && step >= cursor_steps(c))) {
+        *ret_slot = held->slot;
+        return CURSOR_READY;
+    }
+    if (step >= c->fail_step)
         return CURSOR_FAILED;
     if (step < c->first_step)
         return CURSOR_PAST;
-    if (c->context->stream->finite && step >= cursor_steps(c))
-        return CURSOR_ENDED;
-    if (held == NULL || !step_exists(c, held))
-        return CURSOR_WAITING;
-    for (uint32_t row = cut.first; row < cut.first + cut.rows; row++)
-        if (held->row[row] != 0)
-            return CURSOR_WAITING;
-    *ret_slot = held->slot;
-    return CURSOR_READY;
+    return c->context->stream->finite && step >= cursor_steps(c) ? CURSOR_ENDED : CURSOR_WAITING;
 }
 
 const struct lk_err *cursor_error(const struct cursor *c)
@@ -542,7 +581,8 @@ bool cursor_seeking(const struct cursor *c)
 {
     uint64_t start = steps_start(c->recipe, c->first_step);
     for (uint32_t l = 0; l < c->recipe->lanes; l++)
-        if (c->lane[l].lane != NULL && !c->lane[l].over && lane_position(c->lane[l].lane) < start)
+        if (c->lane[l].lane != NULL && !c->lane[l].over && !c->lane[l].failed &&
+            lane_position(c->lane[l].lane) < start)
             return true;
     return false;
 }

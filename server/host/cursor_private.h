@@ -21,6 +21,7 @@ struct cursor_lane {
     struct lk_lane *lane;      /* NULL: not active */
     bool over;                 /* it has ended */
     bool stuck;                /* it waits for a measurement */
+    bool failed;               /* it cannot go on: see cursor.fail_step */
     uint64_t began;            /* position at which this cursor took it up */
     uint64_t next_snapshot;    /* position of the next one to write */
     uint32_t parts;            /* datasets that took part when last looked */
@@ -41,6 +42,14 @@ struct errand {
     uint64_t slice;            /* slice: its id */
     struct piece *piece;       /* fetch: [pieces] sorted by row; NULL for a slice */
     uint32_t pieces;
+};
+
+/* A slice that could not be measured. Nothing is wrong before the lane comes to it. */
+struct failure {
+    struct failure *next;
+    uint32_t lane, dataset;
+    uint64_t slice;
+    struct lk_err err;
 };
 
 /* Tokens of a row that a batch still lacks. */
@@ -69,14 +78,16 @@ struct cursor {
     struct errand *errands;
     struct piece *missing;     /* found missing, not asked for yet */
     uint32_t n_missing, cap_missing;
-    bool failed;
+    uint64_t fail_step;        /* this step and those after it cannot be made, for the reason in err */
     struct lk_err err;
+    struct failure *failures;  /* slices that could not be measured, until a lane needs one */
     uint64_t rows_made, fetched;
     uint32_t measuring, fetching;
 };
 
 struct held *cursor_held(const struct cursor *cursor, uint64_t step); /* NULL: not in the window */
-void cursor_fail(struct cursor *cursor, enum lk_code code, const char *text);
+/* @step and those after it cannot be made. */
+void cursor_fail(struct cursor *cursor, uint64_t step, enum lk_code code, const char *text);
 
 /* measure.c */
 void measure_ahead(struct cursor *cursor, uint32_t lane, uint64_t until);

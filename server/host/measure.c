@@ -116,7 +116,7 @@ static void deliver_fetch(struct cursor *c, const struct errand *errand,
                           c->recipe->dataset[errand->dataset].name, index->shard[place.shard].name,
                           (unsigned long long)place.row_in_shard, result->rows[i].tokens,
                           piece->first + piece->tokens);
-            cursor_fail(c, err.code, err.text);
+            cursor_fail(c, piece->step, err.code, err.text);
             return;
         }
         assemble_piece(c, piece, result->rows[i].ids);
@@ -137,6 +137,26 @@ static void log_detail(const struct errand *errand, const struct pool_result *re
                  (unsigned long long)place.row_in_shard, result->rows[i].detail);
 }
 
+/* What cannot be measured stops the lane when it comes to it, not before; what cannot be fetched stops
+ * the first batch that lacks it. To a trainer, whatever is wrong with the data is one of two things. */
+static void deliver_failure(struct cursor *c, const struct errand *errand,
+                            const struct pool_result *result)
+{
+    enum lk_code code = result->code == LK_DATA_LOSS ? LK_DATA_LOSS : LK_FAILED_PRECONDITION;
+    for (uint32_t i = 0; i < errand->pieces; i++)
+        cursor_fail(c, errand->piece[i].step, code, result->detail);
+    if (errand->piece != NULL)
+        return;
+    struct failure *failure = lk_zalloc(1, sizeof *failure);
+    *failure = (struct failure){.next = c->failures,
+                                .lane = errand->lane,
+                                .dataset = errand->dataset,
+                                .slice = errand->slice};
+    (void)lk_fail(&failure->err, code, "%s", result->detail);
+    c->failures = failure;
+    c->lane[errand->lane].stuck = false; /* it may be the very one that is wanted */
+}
+
 static void measured(void *owner, uint64_t tag, const struct pool_result *result)
 {
     struct errand *errand = owner;
@@ -145,10 +165,8 @@ static void measured(void *owner, uint64_t tag, const struct pool_result *result
     (void)tag;
 
     if (result->code != LK_OK) {
-        /* To a trainer, whatever is wrong with the data is one of two things. */
         if (c != NULL)
-            cursor_fail(c, result->code == LK_DATA_LOSS ? LK_DATA_LOSS : LK_FAILED_PRECONDITION,
-                        result->detail);
+            deliver_failure(c, errand, result);
     } else {
         for (uint32_t i = 0; i < errand->n; i++) {
             struct arena_key key = {.stream = context->stream->number,
