@@ -1,6 +1,6 @@
 #include "host/pool_private.h"
 
-#include "op/tokenise/tokenizer.h"
+#include "host/stream.h"
 #include "store/file.h"
 
 #include <limits.h>
@@ -33,17 +33,6 @@ static char *absolute(const char *path)
 {
     char *real = path == NULL || path[0] == '\0' ? NULL : realpath(path, NULL);
     return real != NULL ? real : lk_strdup(path == NULL ? "" : path);
-}
-
-static uint32_t tokenizer_kind(enum lk_tokenizer_source source)
-{
-    static const enum lk_tokenizer_kind kinds[] = {
-        [LK_TOKENISE_BYTES] = LK_TOKENIZER_BYTES,
-        [LK_TOKENISE_HF] = LK_TOKENIZER_HF,
-        [LK_TOKENISE_PAIR] = LK_TOKENIZER_PAIR,
-    };
-    LK_CHECK((size_t)source < sizeof kinds / sizeof *kinds);
-    return (uint32_t)kinds[source];
 }
 
 static char *text_of(const char *text)
@@ -81,7 +70,7 @@ static Lk__WorkerStream *stream_of(const struct pool_stream *s)
     Lk__WorkerStream *to = lk_zalloc(1, sizeof *to);
     lk__worker_stream__init(to);
     to->name = text_of(r->name);
-    to->tokenizer_kind = tokenizer_kind(r->tokenizer.source);
+    to->tokenizer_kind = (uint32_t)stream_tokenizer_kind(r->tokenizer.source);
     to->tokenizer_path = absolute(r->tokenizer.path);
     to->tokenizer_merges = absolute(r->tokenizer.merges);
     to->special_as_text = r->tokenizer.special_as_text;
@@ -252,7 +241,7 @@ void pool_close(struct pool *pool)
 
 uint64_t pool_submit(struct pool *pool, const struct pool_task *task)
 {
-    LK_CHECK(task->stream < pool->config.n_streams && task->n >= 1 && task->n <= LK_TASK_ROWS_MAX);
+    LK_CHECK(task->stream < pool->config.n_streams && task->n >= 1 && task->n <= LK_WORK_ROWS_MAX);
     LK_CHECK(task->dataset < pool->config.stream[task->stream].recipe->n_datasets);
     uint64_t rows = pool->config.stream[task->stream].index[task->dataset].rows;
     for (uint32_t i = 0; i < task->n; i++)

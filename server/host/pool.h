@@ -32,11 +32,10 @@
 #include "core/recipe.h"
 #include "format/index.h"
 #include "host/loop.h"
+#include "proto/work.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define LK_TASK_ROWS_MAX (1u << 20)
 
 struct pool;
 
@@ -87,7 +86,7 @@ struct pool_result {
 struct pool_task {
     uint32_t stream, dataset;
     const uint64_t *rows; /* numbers in the dataset, all in one shard; copied */
-    uint32_t n;           /* 1 … LK_TASK_ROWS_MAX */
+    uint32_t n;           /* 1 … LK_WORK_ROWS_MAX */
     uint64_t urgency;     /* lower goes first; ties in order of submission */
     void (*done)(void *owner, uint64_t tag, const struct pool_result *result);
     void *owner;

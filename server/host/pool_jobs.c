@@ -380,12 +380,6 @@ static void retry_later(struct pool *pool, struct part *part, const char *why)
     loop_set(pool->loop, &part->retry, loop_now_ms(pool->loop) + delay, retry_due, part);
 }
 
-static bool is_transient(uint32_t code)
-{
-    return code == LK_UNAVAILABLE || code == LK_RESOURCE_EXHAUSTED ||
-           code == LK_DEADLINE_EXCEEDED || code == LK_ABORTED || code == LK_CANCELLED;
-}
-
 bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskRequest *result,
                  const uint8_t *payload, size_t payload_bytes, struct lk_err *err)
 {
@@ -398,7 +392,7 @@ bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskReque
         part_finished(pool, part, pool->row);
     } else if (result->status > LK_UNAUTHENTICATED) {
         return lk_fail(err, LK_DATA_LOSS, "status %u is none", result->status), false;
-    } else if (is_transient(result->status)) {
+    } else if (lk_work_may_pass(result->status)) {
         pool->stats.retried++;
         if (part->place == 0 && part->copies == 0)
             retry_later(pool, part, result->detail);

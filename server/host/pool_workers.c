@@ -4,18 +4,15 @@
  */
 #include "host/pool_private.h"
 
-#include "base/bytes.h"
 #include "proto/envelope.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PROTOCOL 1
 #define ANSWER_WITHIN_MS 10000 /* requests are answered, if only with nothing */
 #define SILENT_MS 60000        /* a remote worker that neither asks nor works is gone */
 #define HELLO_WITHIN_MS 60000  /* of a local worker's start */
 #define DOUBLINGS_MAX 6        /* of our patience with a slow task */
-#define TASK_ROW_BYTES 24
 #define HELLO_BYTES_MAX 8192   /* it is read before we know who sent it */
 #define EVENTS_A_TURN 64       /* then the loop looks after its others; it comes back at once */
 
@@ -140,7 +137,7 @@ static void on_hello(struct pool *pool, struct rpc_call *call)
     struct worker *worker = NULL;
     if (hello == NULL)
         rpc_fail(call, LK_INVALID_ARGUMENT, "a malformed hello", "");
-    else if (hello->protocol != PROTOCOL)
+    else if (hello->protocol != LK_WORK_PROTOCOL)
         rpc_fail(call, LK_FAILED_PRECONDITION, "another version of the workers' protocol", "");
     else if (by_peer(pool, call->peer) != NULL)
         rpc_fail(call, LK_FAILED_PRECONDITION, "a second hello on one connection", "");
@@ -196,14 +193,6 @@ static struct worker *pick(const struct pool *pool, const struct part *part)
     return best;
 }
 
-static void put_place(uint8_t *to, struct lk_row_place place)
-{
-    lk_put_u64(to, place.row_in_shard);
-    lk_put_u64(to + 8, place.offset);
-    lk_put_u32(to + 16, place.bytes);
-    lk_put_u32(to + 20, place.hash);
-}
-
 static void give(struct worker *worker, struct part *part)
 {
     struct pool *pool = worker->pool;
@@ -211,12 +200,13 @@ static void give(struct worker *worker, struct part *part)
     const struct lk_index *index = &pool->config.stream[t->stream].index[t->dataset];
     struct lk_row_place first = part_place(part, 0);
     const struct lk_index_shard *shard = &index->shard[first.shard];
-    size_t bytes = (size_t)part->n * TASK_ROW_BYTES;
+    size_t bytes = (size_t)part->n * LK_WORK_ROW_BYTES;
     uint8_t *rows = lk_alloc(bytes);
     for (uint32_t i = 0; i < part->n; i++) {
         struct lk_row_place place = part_place(part, i);
         LK_CHECK(place.shard == first.shard);
-        put_place(rows + (size_t)i * TASK_ROW_BYTES, place);
+        struct lk_work_row row = {place.row_in_shard, place.offset, place.bytes, place.hash};
+        lk_work_row_put(&row, rows + (size_t)i * LK_WORK_ROW_BYTES);
     }
     Lk__WorkerTaskReply reply = LK__WORKER_TASK_REPLY__INIT;
     reply.task = ++pool->assignments;

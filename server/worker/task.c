@@ -1,6 +1,6 @@
 #include "worker/task.h"
 
-#include "base/bytes.h"
+#include "proto/work.h"
 #include "worker/fault.h"
 
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 
 #define TRIES 4             /* of a task that fails for a transient reason */
 #define FIRST_PAUSE_MS 50   /* doubled with each try */
-#define TASK_ROWS_MAX (1u << 20)
 
 struct run {
     struct lk_measure *measure;
@@ -48,10 +47,10 @@ static uint64_t cpu_now(void)
 static enum lk_code read_spans(const uint8_t *payload, size_t bytes, struct task_result *result,
                                uint32_t *ret_n, struct lk_err *err)
 {
-    size_t n = bytes / TASK_ROW_BYTES;
-    if (bytes % TASK_ROW_BYTES != 0 || n == 0 || n > TASK_ROWS_MAX)
+    size_t n = bytes / LK_WORK_ROW_BYTES;
+    if (bytes % LK_WORK_ROW_BYTES != 0 || n == 0 || n > LK_WORK_ROWS_MAX)
         return lk_fail(err, LK_INVALID_ARGUMENT, "a task of %zu bytes, expected 1 to %u rows of %d",
-                       bytes, TASK_ROWS_MAX, TASK_ROW_BYTES);
+                       bytes, LK_WORK_ROWS_MAX, LK_WORK_ROW_BYTES);
     if (n > result->cap_rows) {
         result->cap_rows = (uint32_t)n;
         result->row = lk_resize(result->row, n, sizeof *result->row);
@@ -59,11 +58,9 @@ static enum lk_code read_spans(const uint8_t *payload, size_t bytes, struct task
         result->span = lk_resize(result->span, n, sizeof *result->span);
     }
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *p = payload + i * TASK_ROW_BYTES;
-        result->span[i] = (struct lk_row_span){.row = lk_get_u64(p),
-                                               .offset = lk_get_u64(p + 8),
-                                               .bytes = lk_get_u32(p + 16),
-                                               .hash = lk_get_u32(p + 20)};
+        struct lk_work_row row = lk_work_row_get(payload + i * LK_WORK_ROW_BYTES);
+        result->span[i] = (struct lk_row_span){
+            .row = row.row, .offset = row.offset, .bytes = row.bytes, .hash = row.hash};
     }
     *ret_n = (uint32_t)n;
     return LK_OK;
@@ -103,11 +100,6 @@ static enum lk_code measure_row(void *owner, uint32_t i, const uint8_t *bytes, u
     return LK_OK;
 }
 
-static bool is_transient(enum lk_code code)
-{
-    return code == LK_UNAVAILABLE || code == LK_RESOURCE_EXHAUSTED;
-}
-
 static void pause_ms(int64_t ms)
 {
     struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
@@ -127,13 +119,13 @@ static enum lk_code read_and_measure(struct streams *streams, struct lk_shard_ca
         result_clear(run->result);
         code = lk_shard_read_rows(cache, dataset->root, task->shard, (enum lk_codec)task->codec,
                                   task->data_bytes, run->result->span, n, measure_row, run, err);
-        if (!is_transient(code) || tries == TRIES)
+        if (!lk_work_may_pass((uint32_t)code) || tries == TRIES)
             break;
         pause_ms((int64_t)FIRST_PAUSE_MS << (tries - 1));
     }
     if (code == LK_OK)
         return LK_OK;
-    if (is_transient(code))
+    if (lk_work_may_pass((uint32_t)code))
         err->code = LK_UNAVAILABLE;
     return lk_fail_in(err, "dataset %s", dataset->name);
 }

@@ -12,8 +12,6 @@
 
 #include <stdint.h>
 
-#define TASK_ROW_BYTES 24 /* in a task's payload: row, offset, bytes, hash */
-
 /* The outcome of a task, and memory that is used again for the next. Zeroed = empty. */
 struct task_result {
     uint64_t task;

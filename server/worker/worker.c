@@ -1,6 +1,7 @@
 #include "worker/worker.h"
 
 #include "proto/lanekeeper.pb-c.h"
+#include "proto/work.h"
 #include "store/file.h"
 #include "worker/link.h"
 #include "worker/memory.h"
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROTOCOL 1
 #define REPLY_MAX ((size_t)64 << 20)
 #define LOOK_MS 250      /* how often the state of the connection is looked at */
 #define SILENCE_MS 60000 /* the daemon answers every few seconds even when it has nothing to do */
@@ -104,7 +104,7 @@ static enum lk_code hello(struct worker *w, struct lk_err *err)
     char host[256] = "";
     (void)gethostname(host, sizeof host - 1);
     Lk__WorkerHelloRequest request = LK__WORKER_HELLO_REQUEST__INIT;
-    request.protocol = PROTOCOL;
+    request.protocol = LK_WORK_PROTOCOL;
     request.token = (char *)w->options->token;
     request.pid = (uint64_t)getpid();
     request.host = host;

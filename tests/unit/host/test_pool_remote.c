@@ -88,7 +88,7 @@ static void fake_hello(struct fake *fake, const char *token)
 {
     struct lk_err err = {.text = ""};
     Lk__WorkerHelloRequest hello = LK__WORKER_HELLO_REQUEST__INIT;
-    hello.protocol = 1;
+    hello.protocol = LK_WORK_PROTOCOL;
     hello.token = (char *)token;
     hello.host = (char *)"fake";
     ck_assert_int_eq(link_open(pool_address(fake->fix->pool), 1 << 20, &fake->link, &err), LK_OK);
@@ -123,7 +123,7 @@ static void on_reply(struct fake *fake, const struct link_reply *reply)
         fake->first_row = lk_get_u64(e->payload);
         fake->tasks++;
         lk__worker_task_reply__free_unpacked(task, NULL);
-        fake->plan(fake, (uint32_t)(e->payload_bytes / 24));
+        fake->plan(fake, (uint32_t)(e->payload_bytes / LK_WORK_ROW_BYTES));
     }
 }
 

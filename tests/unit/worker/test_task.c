@@ -1,5 +1,5 @@
-#include "base/bytes.h"
 #include "base/digest.h"
+#include "proto/work.h"
 #include "store/file.h"
 #include "tests/lib/check_main.h"
 #include "worker/task.h"
@@ -18,7 +18,7 @@ struct fix {
     struct streams *streams;
     struct lk_shard_cache *cache;
     struct task_result result;
-    uint8_t payload[3 * TASK_ROW_BYTES];
+    uint8_t payload[3 * LK_WORK_ROW_BYTES];
     uint64_t data_bytes;
 };
 
@@ -63,12 +63,9 @@ static void fix_init(struct fix *f, bool drop_bad, uint64_t result_max)
     FILE *file = fopen(f->path, "we");
     ck_assert_ptr_nonnull(file);
     for (int i = 0; i < 3; i++) {
-        uint8_t *p = f->payload + i * TASK_ROW_BYTES;
         uint32_t n = (uint32_t)strlen(rows[i]);
-        lk_put_u64(p, (uint64_t)i);
-        lk_put_u64(p + 8, f->data_bytes);
-        lk_put_u32(p + 16, n);
-        lk_put_u32(p + 20, lk_hash32(rows[i], n));
+        struct lk_work_row row = {(uint64_t)i, f->data_bytes, n, lk_hash32(rows[i], n)};
+        lk_work_row_put(&row, f->payload + i * LK_WORK_ROW_BYTES);
         (void)fprintf(file, "%s\n", rows[i]);
         f->data_bytes += n + 1;
     }
@@ -95,8 +92,8 @@ static void run(struct fix *f, uint32_t first, uint32_t n)
     task.task = 77;
     task.shard = (char *)"a.jsonl";
     task.data_bytes = f->data_bytes;
-    task_run(f->streams, f->cache, &task, f->payload + first * TASK_ROW_BYTES,
-             (size_t)n * TASK_ROW_BYTES, &f->result);
+    task_run(f->streams, f->cache, &task, f->payload + first * LK_WORK_ROW_BYTES,
+             (size_t)n * LK_WORK_ROW_BYTES, &f->result);
     ck_assert_uint_eq(f->result.task, 77);
 }
 
@@ -187,37 +184,61 @@ START_TEST(changed_data_is_data_loss_and_a_missing_shard_not_found)
 END_TEST
 
 /* A store that fails a few times before it works. */
+struct failing {
+    int failures;
+    enum lk_code code;
+};
+
 static enum lk_code open_at_last(void *owner, const char *path, struct lk_source **ret_source,
                                  struct lk_err *err)
 {
-    int *failures = owner;
-    if (*failures > 0) {
-        --*failures;
-        return lk_fail(err, LK_UNAVAILABLE, "%s: not now", path);
+    struct failing *failing = owner;
+    if (failing->failures > 0) {
+        failing->failures--;
+        return lk_fail(err, failing->code, "%s: not now", path);
     }
     return lk_file_open(path, ret_source, err);
 }
 
 START_TEST(a_transient_failure_is_tried_again_a_bounded_number_of_times)
 {
+    static const enum lk_code codes[] = {LK_UNAVAILABLE, LK_RESOURCE_EXHAUSTED,
+                                         LK_DEADLINE_EXCEEDED, LK_ABORTED, LK_CANCELLED};
     struct fix f;
-    int failures = 3;
+    struct failing failing = {.failures = 3, .code = codes[_i]};
     fix_init(&f, true, 1 << 20);
     lk_shard_cache_free(f.cache);
-    f.cache = lk_shard_cache_new((struct lk_opener){open_at_last, &failures}, 4, 1 << 20);
+    f.cache = lk_shard_cache_new((struct lk_opener){open_at_last, &failing}, 4, 1 << 20);
     run(&f, 0, 3);
     ck_assert_msg(f.result.err.code == LK_OK, "%s", f.result.err.text);
     ck_assert_uint_eq(f.result.n_rows, 3);
-    ck_assert_int_eq(failures, 0);
+    ck_assert_int_eq(failing.failures, 0);
     lk_shard_cache_free(f.cache);
-    failures = 1000;
-    f.cache = lk_shard_cache_new((struct lk_opener){open_at_last, &failures}, 4, 1 << 20);
+    failing.failures = 1000;
+    f.cache = lk_shard_cache_new((struct lk_opener){open_at_last, &failing}, 4, 1 << 20);
     run(&f, 0, 3);
     ck_assert_int_eq(f.result.err.code, LK_UNAVAILABLE);
     ck_assert_msg(strstr(f.result.err.text, "not now") && strstr(f.result.err.text, "docs"), "%s",
                   f.result.err.text);
-    ck_assert_int_gt(failures, 900);
+    ck_assert_int_gt(failing.failures, 900);
     fix_done(&f);
+}
+END_TEST
+
+/* What the daemon writes is what it wrote yesterday: workers of another build read it. */
+START_TEST(a_row_of_a_task_has_its_bytes_and_comes_back)
+{
+    static const uint8_t wire[] = {8, 7, 6, 5, 4, 3, 2, 1, 0x18, 0x17, 0x16, 0x15,
+                                   0x14, 0x13, 0x12, 0x11, 4, 3, 2, 1, 0xd, 0xc, 0xb, 0xa};
+    struct lk_work_row row = {0x0102030405060708, 0x1112131415161718, 0x01020304, 0x0a0b0c0d};
+    uint8_t bytes[LK_WORK_ROW_BYTES];
+    lk_work_row_put(&row, bytes);
+    ck_assert_mem_eq(bytes, wire, sizeof wire);
+    struct lk_work_row back = lk_work_row_get(bytes);
+    ck_assert_uint_eq(back.row, row.row);
+    ck_assert_uint_eq(back.offset, row.offset);
+    ck_assert_uint_eq(back.bytes, row.bytes);
+    ck_assert_uint_eq(back.hash, row.hash);
 }
 END_TEST
 
@@ -228,20 +249,20 @@ START_TEST(a_malformed_task_is_refused)
     Lk__WorkerTaskReply task = LK__WORKER_TASK_REPLY__INIT;
     task.shard = (char *)"a.jsonl";
     task.data_bytes = f.data_bytes;
-    task_run(f.streams, f.cache, &task, f.payload, TASK_ROW_BYTES - 1, &f.result);
+    task_run(f.streams, f.cache, &task, f.payload, LK_WORK_ROW_BYTES - 1, &f.result);
     ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
     task_run(f.streams, f.cache, &task, f.payload, 0, &f.result);
     ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
     task.codec = 99;
-    task_run(f.streams, f.cache, &task, f.payload, TASK_ROW_BYTES, &f.result);
+    task_run(f.streams, f.cache, &task, f.payload, LK_WORK_ROW_BYTES, &f.result);
     ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
     task.codec = 0;
     task.dataset = 1;
-    task_run(f.streams, f.cache, &task, f.payload, TASK_ROW_BYTES, &f.result);
+    task_run(f.streams, f.cache, &task, f.payload, LK_WORK_ROW_BYTES, &f.result);
     ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
     task.dataset = 0;
     task.stream = UINT32_MAX;
-    task_run(f.streams, f.cache, &task, f.payload, TASK_ROW_BYTES, &f.result);
+    task_run(f.streams, f.cache, &task, f.payload, LK_WORK_ROW_BYTES, &f.result);
     ck_assert_int_eq(f.result.err.code, LK_INVALID_ARGUMENT);
     fix_done(&f);
 }
@@ -278,7 +299,8 @@ Suite *suite(void)
     tcase_add_test(t, a_bad_row_is_dropped_with_its_reason_when_told_so);
     tcase_add_test(t, a_result_that_would_be_too_large_is_refused);
     tcase_add_test(t, changed_data_is_data_loss_and_a_missing_shard_not_found);
-    tcase_add_test(t, a_transient_failure_is_tried_again_a_bounded_number_of_times);
+    tcase_add_loop_test(t, a_transient_failure_is_tried_again_a_bounded_number_of_times, 0, 5);
+    tcase_add_test(t, a_row_of_a_task_has_its_bytes_and_comes_back);
     tcase_add_test(t, a_malformed_task_is_refused);
     tcase_add_test(t, another_tokenizer_than_the_daemons_is_refused_with_both_digests);
     suite_add_tcase(s, t);
