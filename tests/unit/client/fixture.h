@@ -34,8 +34,9 @@ static inline void teardown(void)
 
 static inline struct fake_config config_of(bool shared)
 {
+    /* So many slots that it does not matter how soon they come back. */
     return (struct fake_config){.address = address, .handover = shared ? handover : NULL, .digest = 0xab,
-                                .tokens = T, .slots = 8, .steps = 1000000};
+                                .tokens = T, .slots = 128, .steps = 1000000};
 }
 
 static inline struct fake_daemon *start(bool shared)

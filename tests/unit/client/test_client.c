@@ -212,7 +212,9 @@ END_TEST
 START_TEST(two_hundred_held_batches_keep_their_values)
 {
     static struct lanekeeper_batch b[200];
-    struct fake_daemon *f = start(true); /* 8 slots: the rest must come inline */
+    struct fake_config few = config_of(true);
+    few.slots = 8; /* the rest must come inline */
+    struct fake_daemon *f = fake_start(&few);
     struct lanekeeper *lk = connect_ahead(4);
     uint32_t shared = 0;
     for (uint64_t s = 0; s < 200; s++) {
