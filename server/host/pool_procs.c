@@ -15,12 +15,15 @@
 #include <sys/pidfd.h>
 #include <sys/random.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TOKEN_FD 3
 #define RESPAWN_FIRST_MS 20
 #define RESPAWN_MAX_MS 5000
 #define END_POLITE_MS 300 /* then they are killed: they have nothing to save */
+#define END_KILLED_MS 1500 /* all of them together */
+#define END_PAUSE_MS 5
 
 extern char **environ;
 
@@ -185,22 +188,46 @@ void proc_kill(struct worker *worker, bool excused)
     (void)pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0);
 }
 
+/* Waits for its end; false: it takes longer. */
+static bool ended_within(struct worker *worker, int64_t ms)
+{
+    struct pollfd ended = {.fd = worker->pidfd, .events = POLLIN};
+    while (poll(&ended, 1, (int)ms) < 0 && errno == EINTR)
+        continue;
+    return waitpid(worker->pid, NULL, WNOHANG) == worker->pid;
+}
+
+static int64_t clock_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* the loop's clock stands still while we wait */
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Killed, it ends at once: but while somebody traces it (a debugger, a leak checker), that one hears
+ * of it before us. One that is not gone in time is left to whoever has it. */
+static void end_now(struct worker *worker, int64_t until_ms)
+{
+    int64_t left = until_ms - clock_ms();
+    while (!ended_within(worker, left > 0 ? left : 0) && left > 0) {
+        (void)poll(NULL, 0, END_PAUSE_MS);
+        left = until_ms - clock_ms();
+    }
+    reap(worker);
+}
+
 /* Idle workers have been told, and end by themselves. */
 void procs_end(struct pool *pool)
 {
-    for (int round = 0; round < 2; round++) {
-        for (uint32_t i = 0; i < pool->config.workers && i < pool->n_workers; i++) {
-            struct worker *w = pool->worker[i];
-            if (w->pid == 0)
-                continue;
-            if (round == 1)
-                proc_kill(w, true);
-            struct pollfd ended = {.fd = w->pidfd, .events = POLLIN};
-            int wait = round == 1 ? -1 : i == 0 ? END_POLITE_MS : 0;
-            while (poll(&ended, 1, wait) < 0 && errno == EINTR)
-                continue;
-            if (waitpid(w->pid, NULL, WNOHANG) == w->pid)
-                reap(w);
-        }
-    }
+    uint32_t n = pool->config.workers < pool->n_workers ? pool->config.workers : pool->n_workers;
+    for (uint32_t i = 0; i < n; i++)
+        if (pool->worker[i]->pid != 0 && ended_within(pool->worker[i], i == 0 ? END_POLITE_MS : 0))
+            reap(pool->worker[i]);
+    for (uint32_t i = 0; i < n; i++)
+        if (pool->worker[i]->pid != 0)
+            proc_kill(pool->worker[i], true);
+    int64_t until_ms = clock_ms() + END_KILLED_MS;
+    for (uint32_t i = 0; i < n; i++)
+        if (pool->worker[i]->pid != 0)
+            end_now(pool->worker[i], until_ms);
 }
