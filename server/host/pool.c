@@ -29,10 +29,14 @@ void pool_log(const struct pool *pool, int level, const char *event, const char 
 
 /* --- what workers are told --- */
 
+/* Links are left as they are: what lies beside a link (tokenizer_config.json) need not lie beside what it
+ * leads to. */
 static char *absolute(const char *path)
 {
-    char *real = path == NULL || path[0] == '\0' ? NULL : realpath(path, NULL);
-    return real != NULL ? real : lk_strdup(path == NULL ? "" : path);
+    char here[PATH_MAX];
+    if (path == NULL || path[0] == '\0' || path[0] == '/' || getcwd(here, sizeof here) == NULL)
+        return lk_strdup(path == NULL ? "" : path);
+    return lk_format("%s/%s", here, path);
 }
 
 static char *text_of(const char *text)
