@@ -1,5 +1,6 @@
 """Data that changes, moves, is malformed or kills its worker: named, counted, never served wrongly."""
 
+import json
 import os
 import re
 import shutil
@@ -258,6 +259,27 @@ def files_limit(box):
                 r"\b20\b", "at least 52", prefix=["prlimit", "--nofile=20:20"])
 
 
+def linked_tokenizer(box):
+    """A tokenizer as model caches keep it: links into a folder of blobs, its configuration beside the link."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    spelled = {b: chr(b) for b in printable}
+    spelled.update({b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in spelled)})
+    blob = {"model": {"type": "BPE", "vocab": {c: b for b, c in spelled.items()}, "merges": []},
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            "decoder": {"type": "ByteLevel"},
+            "added_tokens": [{"id": 256 + i, "content": c, "special": True, "single_word": False, "lstrip": False,
+                              "rstrip": False, "normalized": False} for i, c in enumerate(("<one>", "<two>"))]}
+    box.write("cache/blobs/0123", json.dumps(blob))
+    box.write("cache/model/tokenizer_config.json", json.dumps({"eos_token": "<two>"}))
+    (box.path / "cache/model/tokenizer.json").symlink_to("../blobs/0123")
+    box.dataset("d", ["ab", "c"])
+    stream = box.plain({"d": {"path": "d", "epochs": 1}}, tokenizer={"hf": "cache/model/tokenizer.json", "append": "eos"})
+    trainer = box.trainer(box.serve(stream))
+    trainer.get("show tokens")
+    batches, end = lk.to_the_end(trainer)
+    lk.same([b["tokens"][0][0] for b in batches], [97, 98, 257, 99, 257], "its end token comes from beside the link")
+
+
 if __name__ == "__main__":
-    lk.main([changed_while_running, refused_at_start, same_size_at_start, moved, listing_order, malformed,
+    lk.main([linked_tokenizer, changed_while_running, refused_at_start, same_size_at_start, moved, listing_order, malformed,
              crashing_row, slow_row, files_limit])
