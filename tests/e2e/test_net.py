@@ -195,7 +195,7 @@ def arguments(box):
         lk.check(failure.startswith(("INVALID_ARGUMENT", "NOT_FOUND")) and words in failure, f"{options} is refused", failure)
     trainer = box.trainer(daemon)
     for command, code in ((f"get {2**53}", "INVALID_ARGUMENT"), (f"get {2**64 - 1}", "INVALID_ARGUMENT"),
-                          ("digest 5 5", "INVALID_ARGUMENT"), ("digest 0 10001", "INVALID_ARGUMENT")):
+                          ("digest 6 5", "INVALID_ARGUMENT"), ("digest 0 10001", "INVALID_ARGUMENT")):
         failure = trainer.do(command)[1]
         lk.check(failure.startswith(code), f"{command.split()[0]} {command.split()[1][:9]}…: {code}", failure)
     lk.check(not trainer.do("next 3")[1], "and the same client is served afterwards")
