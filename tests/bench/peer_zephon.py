@@ -29,7 +29,7 @@ def pipeline(arguments):
                                      add_attention_mask=False, special_tokens="eos", parallelism=2)
     made = made.ensure_mixture(max_buffer_size=1000).pack_flat(SEQUENCE, algorithm="wrap")
     made = made.shuffle(buffer_size=1000, seed=1).batch(microbatch_size=BATCH)
-    return made.options(runner="process", max_workers=2, canonical_replicas=arguments.lanes,
+    return made.options(runner=arguments.runner, max_workers=2, canonical_replicas=arguments.lanes,
                         flush_every_k_chunks=8)
 
 
@@ -39,6 +39,7 @@ def main():
     arguments.add_argument("data", type=pathlib.Path)
     arguments.add_argument("tokenizer", type=pathlib.Path)
     arguments.add_argument("--lanes", type=int, default=8)
+    arguments.add_argument("--runner", choices=("process", "threads"), default="threads")
     arguments.add_argument("--steps", type=int, default=200)
     arguments = arguments.parse_args()
     start = time.monotonic()
