@@ -38,12 +38,22 @@ def addresses(box):
         lk.check(six.fetch("/healthz")[0] == 200, "and so does its HTTP", six.http)
     except OSError:
         print("# no IPv6 here")
+    for host in ("localhost", "0.0.0.0"):
+        named = box.serve(stream, f"host-{host}", index=False, listen=f"tcp://{host}:0", http=None)
+        port = re.fullmatch(rf"tcp://{re.escape(host)}:([1-9]\d+)", named.address)
+        lk.check(port is not None, f"{host}:0: the log has the real port", named.addresses())
+        reached = box.trainer(f"tcp://127.0.0.1:{port.group(1)}").do("next 2")[1]
+        lk.check(not reached, f"{host} serves, reached as 127.0.0.1", reached)
+        if host == "localhost":
+            reached = box.trainer(named).do("next 2")[1]
+            lk.check(not reached, "and by its name", reached)
+        named.stop()
     long_name = "x" * 120
     box.refused(box.config(stream, "long", listen=f"ipc://{box.path}/{long_name}"), "a socket path that is too long is refused",
                 r"\b10[78]\b")
     box.refused(box.config(stream, "longdir", run_dir=long_name), "in the folder of sockets, too", r"\b10[78]\b")
     for bad in ("tcp://127.0.0.1:70000", "tcp://127.0.0.1:-1", "tcp://127.0.0.1:", "tcp://127.0.0.1", "", "udp://127.0.0.1:5",
-                "tcp://no.such.host.invalid:5000", "tcp://192.0.2.1:0"):
+                "tcp://no.such.host.invalid:5000", "tcp://192.0.2.1:0", "tcp://::1:0"):
         box.refused(box.config(stream, "bad", listen=bad), f"the address {bad!r} is refused", "listen|address|192.0.2.1|host")
     daemon.kill()
     again = box.daemon(daemon.config_path, index=False)
