@@ -1,8 +1,10 @@
 """Processes that die at any moment: same bytes afterwards, nothing left behind."""
 
 import os
+import pty
 import random
 import signal
+import subprocess
 import threading
 import time
 
@@ -198,6 +200,96 @@ def blocked_signals(pid):
         return 0
 
 
+def quit_at_once(box):
+    """RC-125: SIGQUIT is no way to stop, but it leaves nothing behind that hurts."""
+    stream = box.mixed(100)
+    config = box.config(stream, workers=2)
+    box.index(config)
+    for round_ in range(20 if lk.LONG else 2):
+        daemon = box.daemon(config, index=False, prefix=["prlimit", "--core=0:0"])
+        trainer = box.trainer(daemon, timeout=2000)
+        failures = [trainer.do("next 3")[1]]
+        trainer.send("next 100000")
+        daemon.process.send_signal(signal.SIGQUIT)
+        code = daemon.wait(5)
+        lk.check(code == -signal.SIGQUIT and not workers_left(box), f"SIGQUIT number {round_}: it ends, and its workers with it",
+                 lambda c=code: (c, lk.processes_of(box.path)))
+        failures.append(trainer.answer()[1])
+        lk.check(failures[0] == "" and failures[1].startswith(("UNAVAILABLE", "DEADLINE_EXCEEDED")),
+                 "a trainer that waits is told within its time-out", failures)
+        trainer.kill()
+    daemon = box.daemon(config, index=False)
+    lk.check(not box.trainer(daemon).do("next 3")[1], "the next daemon starts in its place and serves")
+
+
+class OnTerminal(lk.Daemon):
+    """A daemon that leads a session on a terminal of its own, as one started from a shell does."""
+
+    def __init__(self, box, config_path):
+        self.box, self.config_path, self.text = box, config_path, b""
+        self.master, slave = pty.openpty()
+        os.set_blocking(self.master, False)
+        self.process = subprocess.Popen(["setsid", "--ctty", str(box.daemon_path), str(config_path)],
+                                        stdin=slave, stdout=slave, stderr=slave, env=box.environment())
+        os.close(slave)
+        box.daemons.append(self)
+
+    def log(self):
+        try:
+            while self.master is not None and (piece := os.read(self.master, 65536)):
+                self.text += piece
+        except OSError:    # nothing more at present, or for ever
+            pass
+        return self.text.replace(b"\r\n", b"\n").decode(errors="replace")
+
+    def hang_up(self):
+        self.log()
+        os.close(self.master)
+        self.master = None
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def terminal(box):
+    """RC-125: the terminal that it was started from is closed: it goes on, and its log goes nowhere."""
+    stream = box.mixed(100)
+    config = box.config(stream, workers=2)
+    box.index(config)
+    daemon = OnTerminal(box, config).ready()
+    trainer = box.trainer(daemon, timeout=20000)
+    expected = [b["digest"] for b in trainer.get("get " + " ".join(map(str, range(40))))]
+    got = trainer.get("next 10")
+    before = daemon.workers()
+    daemon.hang_up()
+    got += trainer.get("next 10")
+    lk.check(daemon.process.poll() is None and daemon.workers() == before, "its terminal is closed: daemon and workers stay",
+             (daemon.process.returncode, before, daemon.workers()))
+    for pid in before:    # each death, and each new worker, is a line of the log
+        os.kill(pid, signal.SIGKILL)
+    lk.wait_until(lambda: len(set(daemon.workers()) - set(before)) == 2, 15, "two new workers")
+    got += trainer.get("next 10")
+    daemon.process.send_signal(signal.SIGHUP)
+    got += trainer.get("next 10")
+    lk.same([b["digest"] for b in got], expected, "what it serves is the same, whatever it cannot write to its log")
+    pids = [daemon.pid, *daemon.workers()]
+    busy = sum(map(cpu_seconds, pids))
+    time.sleep(1)    # a length of time to measure in, not a wait for something
+    busy = sum(map(cpu_seconds, pids)) - busy
+    lk.check(busy < 0.3, "and it does not spin", f"{busy:.2f} s of processor time in a second")
+    code, took = daemon.stop()
+    lk.check(code == 0 and took < 5, "SIGTERM then ends it with 0", (code, took))
+    lk.check(not workers_left(box), "and no worker is left", lambda: lk.processes_of(box.path))
+    daemon = OnTerminal(box, config).ready()
+    os.write(daemon.master, b"\x03")
+    lk.check(daemon.wait(5) == 0, "Ctrl-C on its terminal ends it with 0", daemon.process.returncode)
+    lk.check("SIGINT" in daemon.log(), "and its log says why", daemon.log()[-200:])
+    daemon.hang_up()
+
+
 def sixteen(box):
     """RC-122: sixteen daemons at once, of one configuration's data."""
     stream = box.mixed(100)
@@ -280,4 +372,4 @@ def reversed_digest(digest):
 
 
 if __name__ == "__main__":
-    lk.main([daemons, reconnect, terminate, sixteen, same_place_twice, other_data])
+    lk.main([daemons, reconnect, terminate, quit_at_once, terminal, sixteen, same_place_twice, other_data])
