@@ -144,7 +144,10 @@ def replicas(box):
     got = lk.lines_of(everyone, "next 25")
     bare = [[{k: v for k, v in b.items() if k != "shared"} for b in batches] for batches in got]
     lk.same(bare[0::2], bare[1::2], "both of a pair get identical bytes at each of 25 steps")
-    state = everyone[5].get("state")[0]["state"]
+    states = {t.get("state")[0]["state"] for t in everyone}
+    states |= {t.get("state 25")[0]["state"] for t in everyone[:2]}
+    lk.check(len(states) == 1, "all eight have one state, that of step 25: 100 samples, not 200", states)
+    state = states.pop()
     four = box.world(daemon, 4, state=state)
     lk.lines_of(four, "show tokens")
     tokens = [t[0] for _, step in lk.steps_of(lk.lines_of(four, "next")) for t in step]
