@@ -257,19 +257,50 @@ def files_limit(box):
     lk.ok("and leave no descriptor behind")
     box.refused(box.config(stream, "low", workers=2), "20 files are too few: refused at start with the number needed",
                 r"\b20\b", "at least 52", prefix=["prlimit", "--nofile=20:20"])
+    box.refused(box.config(stream, "many", workers=9), "so are 64 where the workers need more",
+                r"\b64\b", "at least 66", prefix=["prlimit", "--nofile=64:64"])
+
+
+def byte_tokenizer(fillers, added):
+    """A tokenizer.json: a token for each byte, then so many that no text gives, then the added ones."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    spelled = {b: chr(b) for b in printable}
+    spelled.update({b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in spelled)})
+    vocabulary = {c: b for b, c in spelled.items()}
+    vocabulary.update({f"filler{i}": 256 + i for i in range(fillers)})
+    return json.dumps({
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "decoder": {"type": "ByteLevel"},
+        "added_tokens": [{"id": len(vocabulary) + i, "content": c, "special": True, "single_word": False, "lstrip": False,
+                          "rstrip": False, "normalized": False} for i, c in enumerate(added)]})
+
+
+def large_ids(box):
+    """RC-086: ids that 16 bits do not hold come back as they are, or not at all."""
+    ids = [65535, 65536, 70000]
+    box.write("tokenizer.json", byte_tokenizer(65535 - 256, [f"<a{i}>" for i in range(65535, 70001)]))
+    box.dataset("d", ["".join(f"<a{i}>" for i in ids) + "z", "<a65535>abc"])
+    daemon = box.serve(box.plain({"d": {"path": "d", "epochs": 1}}, sequence=4, tokenizer={"hf": "tokenizer.json"}))
+    for sharing, shared in (("never", 0), ("always", 1)):
+        how = "in shared memory" if shared else "inline"
+        trainer = box.trainer(daemon, sharing=sharing)
+        trainer.get("show tokens")
+        trainer.get("hold 1")
+        batch = trainer.get("next")[0]
+        lk.check(batch["shared"] == shared, f"a batch comes {how}", batch)
+        lk.same(batch["tokens"], [[*ids, ord("z")]], f"{how}: 65535, 65536 and 70000 are served as they are")
+        for dtype in ("u32", "i64"):
+            lk.same(trainer.get(f"copy {dtype}")[0]["tokens"], [*ids, ord("z")], f"{how}: and copied so as {dtype}")
+        made, failure = trainer.do("copy u16")
+        lk.check(failure.startswith("OUT_OF_RANGE") and made == [], f"{how}: a copy as u16 is refused", (made, failure))
+        lk.same(trainer.get("next")[0]["tokens"], [[65535, *b"abc"]], f"{how}: the next batch")
+        lk.same(trainer.get("copy u16")[0]["tokens"], [65535, *b"abc"], f"{how}: 65535 itself fits a u16")
 
 
 def linked_tokenizer(box):
     """A tokenizer as model caches keep it: links into a folder of blobs, its configuration beside the link."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    spelled = {b: chr(b) for b in printable}
-    spelled.update({b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in spelled)})
-    blob = {"model": {"type": "BPE", "vocab": {c: b for b, c in spelled.items()}, "merges": []},
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
-            "decoder": {"type": "ByteLevel"},
-            "added_tokens": [{"id": 256 + i, "content": c, "special": True, "single_word": False, "lstrip": False,
-                              "rstrip": False, "normalized": False} for i, c in enumerate(("<one>", "<two>"))]}
-    box.write("cache/blobs/0123", json.dumps(blob))
+    box.write("cache/blobs/0123", byte_tokenizer(0, ("<one>", "<two>")))
     box.write("cache/model/tokenizer_config.json", json.dumps({"eos_token": "<two>"}))
     (box.path / "cache/model/tokenizer.json").symlink_to("../blobs/0123")
     box.dataset("d", ["ab", "c"])
@@ -281,5 +312,5 @@ def linked_tokenizer(box):
 
 
 if __name__ == "__main__":
-    lk.main([linked_tokenizer, changed_while_running, refused_at_start, same_size_at_start, moved, listing_order, malformed,
+    lk.main([linked_tokenizer, large_ids, changed_while_running, refused_at_start, same_size_at_start, moved, listing_order, malformed,
              crashing_row, slow_row, files_limit])

@@ -12,6 +12,7 @@
  *   next [N [PAUSE_MS]]          the next N batches
  *   get STEP…                    any steps, in the order given
  *   check                        reads every held batch again: its tokens must hash as at first
+ *   copy u16|u32|i64             the tokens of the newest batch held, copied as that type
  *   release                      gives all back, each of them twice
  *   state [STEP] | resume HEX | seek STEP | digest FROM TO | status | info | trace STEP
  *   close                        closes the handle; held batches stay
@@ -175,6 +176,37 @@ static enum lanekeeper_code do_check(struct trainer *t, char *arguments)
     return LANEKEEPER_OK;
 }
 
+static void put_copied(enum lanekeeper_dtype dtype, const void *out, size_t n)
+{
+    printf("{\"tokens\":[");
+    for (size_t i = 0; i < n; i++) {
+        long long token = dtype == LANEKEEPER_U16   ? ((const uint16_t *)out)[i]
+                          : dtype == LANEKEEPER_U32 ? ((const uint32_t *)out)[i]
+                                                    : ((const int64_t *)out)[i];
+        printf("%s%lld", i > 0 ? "," : "", token);
+    }
+    printf("]}\n");
+}
+
+static enum lanekeeper_code do_copy(struct trainer *t, char *arguments)
+{
+    enum lanekeeper_dtype dtype = strcmp(arguments, "u16") == 0   ? LANEKEEPER_U16
+                                  : strcmp(arguments, "u32") == 0 ? LANEKEEPER_U32
+                                                                  : LANEKEEPER_I64;
+    if (t->n_held == 0)
+        return LANEKEEPER_NOT_FOUND;
+    const struct lanekeeper_batch *b = &t->held[t->n_held - 1].batch;
+    size_t n = (size_t)b->rows * b->sequence;
+    void *out = calloc(n, (size_t)dtype);
+    if (out == NULL)
+        return LANEKEEPER_RESOURCE_EXHAUSTED;
+    enum lanekeeper_code code = lanekeeper_copy_tokens(b, dtype, out, n * (size_t)dtype);
+    if (code == LANEKEEPER_OK)
+        put_copied(dtype, out, n);
+    free(out);
+    return code;
+}
+
 static enum lanekeeper_code do_release(struct trainer *t, char *arguments)
 {
     (void)arguments;
@@ -295,7 +327,7 @@ static const struct {
     {"next", do_next},     {"get", do_get},     {"check", do_check},   {"release", do_release},
     {"show", do_show},     {"hold", do_hold},   {"state", do_state},   {"resume", do_resume},
     {"seek", do_seek},     {"digest", do_digest}, {"status", do_status}, {"info", do_info},
-    {"trace", do_trace},
+    {"trace", do_trace},   {"copy", do_copy},
 };
 
 static void obey(struct trainer *t, char *line)
