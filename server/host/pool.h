@@ -111,6 +111,7 @@ bool pool_cancel(struct pool *pool, uint64_t id);
 struct pool_stats {
     uint32_t workers, remote, queued, running;
     uint64_t tasks, retried, deaths, bisected, rows, tokens, data_bytes, cpu_ns;
+    uint64_t specials; /* special tokens in the texts of kept rows, each time a row is measured */
     int64_t oldest_ms; /* age of the oldest running task */
 };
 void pool_stats(const struct pool *pool, struct pool_stats *ret_stats);

@@ -388,6 +388,7 @@ bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskReque
             return false;
         pool->stats.cpu_ns += result->cpu_ns;
         pool->stats.data_bytes += result->data_bytes;
+        pool->stats.specials += result->specials;
         part->job->cpu_ns += result->cpu_ns;
         part_finished(pool, part, pool->row);
     } else if (result->status > LK_UNAUTHENTICATED) {

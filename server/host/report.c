@@ -152,10 +152,10 @@ static void put_pool(struct lk_buf *out, const struct pool *pool)
                 "{\"local\":%u,\"remote\":%u,\"queued\":%u,\"running\":%u,\"tasks\":%" PRIu64
                 ",\"retried\":%" PRIu64 ",\"deaths\":%" PRIu64 ",\"bisected\":%" PRIu64
                 ",\"rows\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"data_bytes\":%" PRIu64
-                ",\"cpu_seconds\":%.3f,",
+                ",\"special_tokens_in_text\":%" PRIu64 ",\"cpu_seconds\":%.3f,",
                 stats.workers, stats.remote, stats.queued, stats.running, stats.tasks,
                 stats.retried, stats.deaths, stats.bisected, stats.rows, stats.tokens,
-                stats.data_bytes, (double)stats.cpu_ns / 1e9);
+                stats.data_bytes, stats.specials, (double)stats.cpu_ns / 1e9);
     const char *address = pool_address(pool);
     key_text(out, "listen", address != NULL ? address : "");
     lk_buf_puts(out, ",");
@@ -375,6 +375,8 @@ static void put_pool_metrics(struct lk_buf *out, const struct engine *engine)
     single(out, "rows_measured_total", "counter", "Rows measured.", (double)pool.rows);
     single(out, "tokens_measured_total", "counter", "Tokens made.", (double)pool.tokens);
     single(out, "row_bytes_read_total", "counter", "Bytes of rows read.", (double)pool.data_bytes);
+    single(out, "special_tokens_in_text_total", "counter",
+           "Special tokens found in the text of rows measured.", (double)pool.specials);
     single(out, "worker_cpu_seconds_total", "counter", "CPU time of tasks.",
            (double)pool.cpu_ns / 1e9);
 }

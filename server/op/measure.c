@@ -127,13 +127,16 @@ enum lk_code lk_measure_row(struct lk_measure *m, const uint8_t *row, size_t byt
     struct lk_measured measured = {.text_bytes = text->n};
     measured.drop = filter_row(m, text->n);
     if (measured.drop == LK_DROP_NONE) {
+        uint64_t specials = lk_encoder_specials(m->encoder);
         encode(m, text, out);
+        measured.specials = lk_encoder_specials(m->encoder) - specials;
         measured.tokens = (uint32_t)(out->n - before);
         measured.drop = filter_tokens(m, measured.tokens);
     }
     if (measured.drop != LK_DROP_NONE) {
         out->n = before;
         measured.tokens = 0;
+        measured.specials = 0;
     }
     *ret_measured = measured;
     return LK_OK;

@@ -61,6 +61,7 @@ struct lk_measured {
     enum lk_drop drop;   /* NONE: @tokens ids were appended */
     uint32_t tokens;
     uint64_t text_bytes; /* of the decoded text; 0 when dropped before it was known */
+    uint64_t specials;   /* special tokens in the text of a kept row, see lk_encoder_specials */
 };
 
 /*

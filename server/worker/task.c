@@ -35,6 +35,7 @@ static void result_clear(struct task_result *result)
     result->n_rows = 0;
     result->tokens.n = 0;
     result->data_bytes = 0;
+    result->specials = 0;
 }
 
 static uint64_t cpu_now(void)
@@ -97,6 +98,7 @@ static enum lk_code measure_row(void *owner, uint32_t i, const uint8_t *bytes, u
     result->row_at[i] = row;
     result->n_rows++;
     result->data_bytes += n_bytes;
+    result->specials += measured.specials;
     return LK_OK;
 }
 

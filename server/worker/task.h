@@ -22,6 +22,7 @@ struct task_result {
     uint32_t n_rows, cap_rows;
     struct lk_tokens tokens; /* of all kept rows, in order */
     uint64_t cpu_ns, data_bytes;
+    uint64_t specials;       /* special tokens in the texts of kept rows */
     struct lk_row_span *span; /* [cap_rows] */
 };
 

@@ -147,6 +147,7 @@ static enum lk_code ask(struct worker *w, unsigned slot, const struct task_resul
         request.bad_row = result->bad_row;
         request.cpu_ns = result->cpu_ns;
         request.data_bytes = result->data_bytes;
+        request.specials = result->specials;
         request.n_rows = result->n_rows;
         request.rows = result->row_at;
         ids = result->tokens.ids;

@@ -71,6 +71,23 @@ def metrics(box):
     lk.check(json.loads(told.stdout)["pid"] == daemon.pid, "and by lanekeeper status")
 
 
+def special_tokens(box):
+    """RC-059: what the text of a special token becomes is the recipe's choice; it is counted either way."""
+    text = "a<|endoftext|>b"
+    box.dataset("d", ["ab", text, "c", ""])
+    for special, ids in (("split", [97, 256, 98]), ("text", list(text.encode()))):
+        stream = box.plain({"d": {"path": "d", "epochs": 1}}, tokenizer={"bytes": True, "append": "eos", "special_in_text": special})
+        daemon = box.serve(stream, special)
+        trainer = box.trainer(daemon)
+        trainer.get("show tokens")
+        batches, _ = lk.to_the_end(trainer)
+        lk.same([b["tokens"][0][0] for b in batches], [97, 98, 256, *ids, 256, 99, 256, 256], f"special_in_text: {special}")
+        workers = daemon.status()["workers"]
+        values, _ = parse_metrics(daemon.fetch("/metrics")[1])
+        lk.check(workers["special_tokens_in_text"] == 1 == values["lanekeeper_special_tokens_in_text_total"],
+                 "one special token in the text is counted; those that the recipe appends are not", workers)
+
+
 def stalled(box):
     """Workers that stand still: unhealthy with the reason when somebody waits, healthy when nobody does."""
     stream = box.mixed(100)
@@ -134,4 +151,4 @@ def one_stopped(box):
 
 
 if __name__ == "__main__":
-    lk.main([metrics, stalled] + ([one_stopped] if lk.LONG else []))
+    lk.main([metrics, special_tokens, stalled] + ([one_stopped] if lk.LONG else []))

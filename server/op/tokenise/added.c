@@ -209,9 +209,12 @@ static bool next_token(struct lk_added_scan *scan, struct lk_part *ret_part)
         }
         const uint8_t *p = scan->at, *end = p + token->pattern_n;
         scan->at = end;
-        if ((token->special && scan->keep_special) ||
-            (token->single_word && inside_word(scan, p, end)))
+        if (token->single_word && inside_word(scan, p, end))
             continue;
+        if (token->special && scan->keep_special) {
+            scan->kept++;
+            continue;
+        }
         *ret_part = (struct lk_part){.p = token->lstrip ? strip_left(scan, p) : p,
                                      .end = token->rstrip ? strip_right(scan, end) : end,
                                      .token = token};

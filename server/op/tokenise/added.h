@@ -58,6 +58,7 @@ struct lk_added_scan {
     const uint8_t *spaces; /* end of the run of spaces that rstrip saw last */
     struct lk_part token;  /* found, but the text before it was handed out first */
     bool keep_special;     /* special tokens are text */
+    uint64_t kept;         /* how many were, so far */
 };
 
 void lk_added_scan_init(struct lk_added_scan *scan, const struct lk_added_set *set,

@@ -22,6 +22,7 @@ struct lk_encoder {
     struct lk_nfc_scratch nfc;
     struct lk_buf normal;   /* a part in NFC */
     struct lk_buf prefixed; /* a part with a space before it */
+    uint64_t specials;      /* special tokens seen in text */
 };
 
 #define KEPT_BYTES (1u << 20) /* of a buffer between documents */
@@ -296,6 +297,13 @@ static void encode_text(struct lk_encoder *encoder, const uint8_t *p, const uint
     encode_pieces(encoder, p, end, out);
 }
 
+static void put_added(struct lk_encoder *encoder, const struct lk_added_token *token,
+                      struct lk_tokens *out)
+{
+    encoder->specials += token->special;
+    lk_tokens_push(out, token->id);
+}
+
 /* Text without the added tokens of raw text. */
 static void encode_raw(struct lk_encoder *encoder, const uint8_t *p, const uint8_t *end,
                        struct lk_tokens *out)
@@ -315,10 +323,11 @@ static void encode_raw(struct lk_encoder *encoder, const uint8_t *p, const uint8
                        tokenizer->special_in_text == LK_SPECIAL_TEXT);
     while (lk_added_scan_next(&scan, &part)) {
         if (part.token != NULL)
-            lk_tokens_push(out, part.token->id);
+            put_added(encoder, part.token, out);
         else
             encode_text(encoder, part.p, part.end, out);
     }
+    encoder->specials += scan.kept;
 }
 
 static void trim(struct lk_encoder *encoder)
@@ -346,9 +355,15 @@ void lk_encode(struct lk_encoder *encoder, const uint8_t *text, size_t bytes,
                        tokenizer->special_in_text == LK_SPECIAL_TEXT);
     while (lk_added_scan_next(&scan, &part)) {
         if (part.token != NULL)
-            lk_tokens_push(out, part.token->id);
+            put_added(encoder, part.token, out);
         else
             encode_raw(encoder, part.p, part.end, out);
     }
+    encoder->specials += scan.kept;
     trim(encoder);
+}
+
+uint64_t lk_encoder_specials(const struct lk_encoder *encoder)
+{
+    return encoder->specials;
 }

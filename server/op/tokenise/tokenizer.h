@@ -86,4 +86,9 @@ void lk_encoder_free(struct lk_encoder *encoder);
 void lk_encode(struct lk_encoder *encoder, const uint8_t *text, size_t bytes,
                struct lk_tokens *out);
 
+/* Special tokens whose text stood in the documents that this encoder has had so far, whether they
+ * became that token (SPLIT) or stayed text (TEXT). Where NFC can change the text, those that
+ * only normalising brings about count, too. */
+uint64_t lk_encoder_specials(const struct lk_encoder *encoder);
+
 #endif

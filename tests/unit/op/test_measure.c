@@ -235,6 +235,42 @@ START_TEST(ten_rows_through_three_filters_add_up)
 }
 END_TEST
 
+/* RC-059 */
+START_TEST(special_tokens_are_counted_by_row_of_what_is_kept)
+{
+    struct lk_measure_filter filter = no_filter();
+    struct lk_measure_spec spec = plain_spec();
+    struct lk_tokens out = {0};
+    struct lk_err err = {.text = ""};
+    filter.max_tokens = 5;
+    spec.filter = &filter;
+    spec.n_filters = 1;
+    spec.has_append = true; /* the one that the recipe adds does not count */
+    spec.append = APPEND;
+    static const struct {
+        const char *row;
+        uint64_t want;
+    } rows[] = {
+        {"{\"text\":\"a<|endoftext|>b\"}", 1},
+        {"{\"text\":\"\"}", 0},
+        {"{\"text\":\"ab\"}", 0},
+        {"{\"text\":\"<|endoftext|>a<|endoftext|>\"}", 2},
+        {"{\"text\":\"a<|endoftext|>bcdef\"}", 0}, /* dropped */
+        {"{\"text\":\"<|endoftext|>\"", 0},        /* malformed */
+    };
+    struct lk_measure *m = lk_measure_new(&spec);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lk_measured measured = {.specials = 99};
+        ck_assert_int_eq(lk_measure_row(m, (const uint8_t *)rows[i].row, strlen(rows[i].row), &out,
+                                        &measured, &err),
+                         LK_OK);
+        ck_assert_msg(measured.specials == rows[i].want, "%s", rows[i].row);
+    }
+    lk_measure_free(m);
+    lk_tokens_done(&out);
+}
+END_TEST
+
 START_TEST(every_drop_has_a_name)
 {
     for (int a = 0; a < LK_DROP_KINDS; a++)
@@ -258,6 +294,7 @@ Suite *suite(void)
     tcase_add_test(t, token_filters_count_what_is_added);
     tcase_add_test(t, equality_is_of_text_and_a_missing_field_equals_nothing);
     tcase_add_test(t, ten_rows_through_three_filters_add_up);
+    tcase_add_test(t, special_tokens_are_counted_by_row_of_what_is_kept);
     tcase_add_test(t, every_drop_has_a_name);
     suite_add_tcase(s, t);
     return s;

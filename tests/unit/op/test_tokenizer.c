@@ -421,6 +421,57 @@ START_TEST(the_bytes_tokenizer_is_its_bytes)
 }
 END_TEST
 
+/* How many special tokens an encoder counts in the text; asked twice, as the count is a running one. */
+static uint64_t specials_in(const struct lk_tokenizer *tokenizer, const char *text)
+{
+    struct lk_encoder *encoder = lk_encoder_new(tokenizer);
+    struct lk_tokens ids = {0};
+    lk_encode(encoder, (const uint8_t *)text, strlen(text), &ids);
+    uint64_t once = lk_encoder_specials(encoder);
+    lk_encode(encoder, (const uint8_t *)text, strlen(text), &ids);
+    ck_assert_uint_eq(lk_encoder_specials(encoder), 2 * once);
+    lk_tokens_done(&ids);
+    lk_encoder_free(encoder);
+    return once;
+}
+
+#define SPECIAL(id, text, flags)                                                                   \
+    "{\"id\":" #id ",\"content\":\"" text "\"," flags ",\"special\":true}"
+
+START_TEST(special_tokens_in_text_are_counted_split_or_not) /* RC-059 */
+{
+    static const char json[] =
+        WITH_ADDED(SPECIAL(2, "[S]", FLAGS("false", "false", "false", "false")) ","
+                   SPECIAL(3, "[N]", FLAGS("false", "false", "false", "true")) ","
+                   SPECIAL(4, "W", FLAGS("true", "false", "false", "false")) ","
+                   ADDED(5, "[M]", FLAGS("false", "false", "false", "false")),
+                   "\"vocab\":{\"\u0120\":0,\"a\":1},\"merges\":[]");
+    static const struct {
+        const char *text;
+        uint64_t want;
+    } cases[] = {
+        {"", 0},     {"a a", 0},  {"[S", 0},         {"[M]", 0}, /* added, but not special */
+        {"[S]", 1},  {"a[N]", 1}, {"[S]a[N][S]", 3}, {"aW", 0},  /* no word of its own */
+        {"a W a", 1},
+    };
+    for (int mode = LK_SPECIAL_SPLIT; mode <= LK_SPECIAL_TEXT; mode++) {
+        struct lk_tokenizer *bytes = NULL, *hf = NULL;
+        struct lk_tokenizer_files files = {.kind = LK_TOKENIZER_BYTES,
+                                           .special_in_text = (enum lk_special_in_text)mode};
+        struct lk_err err;
+        ck_assert(lk_tokenizer_new(&files, &bytes, &err) == LK_OK);
+        ck_assert_uint_eq(specials_in(bytes, "a<|endoftext|>b"), 1);
+        ck_assert_uint_eq(specials_in(bytes, "a<|endoftext|><|endoftext|>"), 2);
+        ck_assert_uint_eq(specials_in(bytes, "plain <|endoftext|"), 0);
+        lk_tokenizer_free(bytes);
+        ck_assert_msg(load_as(json, (enum lk_special_in_text)mode, &hf, &err) == LK_OK, "%s", err.text);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            ck_assert_msg(specials_in(hf, cases[i].text) == cases[i].want, "\"%s\"", cases[i].text);
+        lk_tokenizer_free(hf);
+    }
+}
+END_TEST
+
 static const char two_ends[] =
     WITH_ADDED(ADDED(2, "<|endoftext|>", FLAGS("false", "false", "false", "false")) ","
                ADDED(3, "</s>", FLAGS("false", "false", "false", "false")), SPACE_A);
@@ -499,6 +550,7 @@ Suite *suite(void)
     tcase_add_test(t, deep_nesting_and_every_truncation_are_errors);
     tcase_add_test(t, damaged_files_are_refused_or_give_a_tokenizer_that_works);
     tcase_add_test(t, the_bytes_tokenizer_is_its_bytes);
+    tcase_add_test(t, special_tokens_in_text_are_counted_split_or_not);
     tcase_add_test(t, eos_and_bos_are_what_the_configuration_says);
     tcase_add_test(t, the_digest_follows_ids_and_not_chat_templates);
     suite_add_tcase(s, t);

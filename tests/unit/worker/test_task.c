@@ -9,8 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Three rows in one shard: good, malformed, good. */
-static const char *const rows[] = {"{\"text\": \"hello\"}", "{\"text\": \"hel", "{\"text\": \"yes\"}"};
+/* Three rows in one shard: good, malformed, good with a special token in its text. */
+static const char *const rows[] = {"{\"text\": \"hello\"}", "{\"text\": \"hel",
+                                   "{\"text\": \"y<|endoftext|>s\"}"};
 
 struct fix {
     char dir[64];
@@ -106,9 +107,10 @@ START_TEST(a_row_becomes_its_tokens)
         ck_assert_msg(f.result.err.code == LK_OK, "%s", f.result.err.text);
         ck_assert_uint_eq(f.result.n_rows, 1);
         ck_assert_uint_eq(f.result.row[0].tokens, 4);
-        ck_assert_uint_eq(f.result.row[0].text_bytes, 3);
+        ck_assert_uint_eq(f.result.row[0].text_bytes, 15);
+        ck_assert_uint_eq(f.result.specials, 1); /* of this task alone */
         ck_assert_uint_eq(f.result.tokens.n, 4);
-        const uint32_t ids[] = {'y', 'e', 's', 256};
+        const uint32_t ids[] = {'y', 256, 's', 256};
         ck_assert_int_eq(memcmp(f.result.tokens.ids, ids, sizeof ids), 0);
         ck_assert_uint_eq(f.result.data_bytes, strlen(rows[2]));
     }
@@ -133,6 +135,7 @@ START_TEST(a_bad_row_fails_the_task_named_by_dataset_shard_row_and_byte)
     run(&f, 0, 1); /* nothing of the failure is left */
     ck_assert_int_eq(f.result.err.code, LK_OK);
     ck_assert_uint_eq(f.result.tokens.n, 6);
+    ck_assert_uint_eq(f.result.specials, 0);
     fix_done(&f);
 }
 END_TEST
@@ -149,6 +152,7 @@ START_TEST(a_bad_row_is_dropped_with_its_reason_when_told_so)
     ck_assert_str_ne(f.result.row[1].detail, "");
     ck_assert_str_eq(f.result.row[0].detail, "");
     ck_assert_uint_eq(f.result.tokens.n, 6 + 4);
+    ck_assert_uint_eq(f.result.specials, 1);
     fix_done(&f);
 }
 END_TEST
