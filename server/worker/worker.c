@@ -10,11 +10,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define REPLY_MAX ((size_t)64 << 20)
 #define LOOK_MS 250      /* how often the state of the connection is looked at */
 #define SILENCE_MS 60000 /* the daemon answers every few seconds even when it has nothing to do */
+
+#define FILES_OWN 24     /* open files beside shards: the connection, its threads', the log's */
 
 struct worker {
     const struct worker_options *options;
@@ -99,6 +102,17 @@ static void say_unfit(struct worker *w, const struct lk_err *why)
         (void)await(w, &reply, &ignored);
 }
 
+/* A shard that cannot be opened for want of a descriptor would be tried again for ever, so fewer are
+ * kept open where fewer may be. */
+static unsigned shards_open(uint32_t asked)
+{
+    struct rlimit limit;
+    rlim_t most = asked > 0 ? asked : 1;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < most + FILES_OWN)
+        most = limit.rlim_cur > FILES_OWN ? limit.rlim_cur - FILES_OWN : 1;
+    return (unsigned)most;
+}
+
 static enum lk_code hello(struct worker *w, struct lk_err *err)
 {
     char host[256] = "";
@@ -118,7 +132,7 @@ static enum lk_code hello(struct worker *w, struct lk_err *err)
     if (answer == NULL)
         return lk_fail(err, LK_DATA_LOSS, "the answer to hello is malformed");
     w->number = answer->worker;
-    unsigned open_files = answer->open_files == 0 ? 1 : answer->open_files;
+    unsigned open_files = shards_open(answer->open_files);
     uint64_t cache_bytes = answer->cache_bytes;
     enum lk_code code = streams_open(answer, &w->streams, err);
     if (code != LK_OK) {
