@@ -3,7 +3,7 @@
  * into the order digest (what lanes produce) and, with the batch schedule, the stream digest (what
  * a step is). Runtime settings (workers, budgets, addresses) are not here on purpose.
  *
- * All strings are NUL-terminated UTF-8 owned by the recipe. Limits are in core/limits.h.
+ * All strings are NUL-terminated UTF-8 owned by the recipe. The bounds of numbers stand below.
  */
 #ifndef LK_CORE_RECIPE_H
 #define LK_CORE_RECIPE_H
@@ -36,7 +36,7 @@ enum lk_then { /* what happens when a lane has drawn the dataset's last pass */
 
 struct lk_dataset_recipe {
     char *name;      /* [A-Za-z0-9._-]{1,64}; keys the permutation */
-    char *path;      /* as written: runtime, not hashed */
+    char *path;      /* resolved against the configuration's folder: runtime, not hashed */
     char *text;      /* dotted field path */
     uint64_t weight; /* reduced integer, 1…; datasets of weight 0 are left out by config/ */
     uint32_t epochs; /* passes before @then applies; 0 with LK_THEN_REPEAT only */
