@@ -5,7 +5,7 @@
 #ifndef LK_OP_TOKENISE_ADDED_H
 #define LK_OP_TOKENISE_ADDED_H
 
-#include "op/tokenise/unicode.h"
+#include "op/text/unicode.h"
 #include "op/tokenise/vocab.h"
 
 struct lk_added_token {

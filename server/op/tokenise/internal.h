@@ -6,8 +6,8 @@
 
 #include "op/tokenise/added.h"
 #include "op/tokenise/bpe.h"
-#include "op/tokenise/nfc.h"
-#include "op/tokenise/pretok.h"
+#include "op/text/nfc.h"
+#include "op/pretok/pretok.h"
 #include "op/tokenise/tokenizer.h"
 
 struct lk_tokenizer {

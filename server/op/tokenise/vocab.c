@@ -2,7 +2,7 @@
 
 #include "base/digest.h"
 #include "base/status.h"
-#include "op/tokenise/unicode.h"
+#include "op/text/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * Composition as the reference's normaliser does it; expected values from it.
  */
-#include "op/tokenise/nfc.h"
+#include "op/text/nfc.h"
 
 #include "tests/lib/check_main.h"
 

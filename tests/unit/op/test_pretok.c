@@ -3,7 +3,7 @@
  * outside ASCII are chosen for what implementations get wrong: marks, title case, modifier letters,
  * U+180E and U+200B (no spaces), U+0085 and U+3000 (spaces), the long s.
  */
-#include "op/tokenise/pretok.h"
+#include "op/pretok/pretok.h"
 
 #include "base/mem.h"
 #include "tests/lib/check_main.h"

@@ -3,7 +3,7 @@
  * change with it or after it. So text is copied as it is, except for the pieces that begin at the
  * last boundary before a suspicious code point and end at the next boundary.
  */
-#include "op/tokenise/nfc.h"
+#include "op/text/nfc.h"
 
 #include "base/utf8.h"
 

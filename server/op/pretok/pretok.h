@@ -6,7 +6,7 @@
 #ifndef LK_OP_TOKENISE_PRETOK_H
 #define LK_OP_TOKENISE_PRETOK_H
 
-#include "op/tokenise/unicode.h"
+#include "op/text/unicode.h"
 
 #define LK_SCAN_MAX 64 /* pieces found at a time */
 

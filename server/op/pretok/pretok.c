@@ -3,7 +3,7 @@
  * backtracking engine would try and give up is worked out here once, so every scanner is linear and
  * needs no stack. \p{L} is a letter, \p{N} a number, \s a space; anything else (marks too) is "other".
  */
-#include "op/tokenise/pretok.h"
+#include "op/pretok/pretok.h"
 
 #include "base/bytes.h"
 

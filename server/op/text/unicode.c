@@ -1,4 +1,4 @@
-#include "op/tokenise/unicode.h"
+#include "op/text/unicode.h"
 
 #include "base/mem.h"
 

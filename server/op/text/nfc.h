@@ -5,7 +5,7 @@
 #define LK_OP_TOKENISE_NFC_H
 
 #include "base/mem.h"
-#include "op/tokenise/unicode.h"
+#include "op/text/unicode.h"
 
 struct lk_nfc {
     uint16_t *slots; /* open addressing: 1 + index in lk_compositions, 0 = free */
