@@ -37,7 +37,7 @@ static size_t table_size(size_t n)
 void lk_bpe_init(struct lk_bpe *bpe, size_t pairs, size_t words)
 {
     *bpe = (struct lk_bpe){0};
-    memset(bpe->byte_id, 0xff, sizeof bpe->byte_id);
+    lk_alphabet_init(&bpe->alphabet);
     bpe->pairs_mask = table_size(pairs) - 1;
     bpe->pairs = lk_zalloc(bpe->pairs_mask + 1, sizeof *bpe->pairs);
     for (size_t i = 0; i <= bpe->pairs_mask; i++)
@@ -50,6 +50,7 @@ void lk_bpe_done(struct lk_bpe *bpe)
 {
     free(bpe->pairs);
     free(bpe->words);
+    lk_alphabet_done(&bpe->alphabet);
     lk_names_done(&bpe->long_words);
     *bpe = (struct lk_bpe){0};
 }
@@ -95,17 +96,6 @@ static inline uint64_t best_of(const struct lk_bpe *bpe, uint32_t left, uint32_t
 {
     const struct lk_pair *pair = find_pair(bpe, left, right);
     return pair->left == LK_NO_ID ? NONE : (uint64_t)pair->rank << 32 | pair->id;
-}
-
-/* The bytes' own tokens. */
-static size_t start_ids(const struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_t *ret_ids)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < n; i++)
-        if (bpe->byte_id[bytes[i]] != LK_NO_ID)
-            ret_ids[count++] = bpe->byte_id[bytes[i]];
-    return count;
 }
 
 static size_t merge_small(const struct lk_bpe *bpe, uint32_t *ids, size_t n)
@@ -239,7 +229,7 @@ size_t lk_bpe_merge(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, co
                     size_t n, uint32_t *ret_ids)
 {
     LK_CHECK(n < NOWHERE);
-    size_t count = start_ids(bpe, bytes, n, ret_ids);
+    size_t count = lk_alphabet_ids(&bpe->alphabet, bytes, n, ret_ids);
 
     return count <= SMALL ? merge_small(bpe, ret_ids, count)
                           : merge_large(bpe, scratch, ret_ids, count);

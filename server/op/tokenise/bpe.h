@@ -5,7 +5,7 @@
 #define LK_OP_TOKENISE_BPE_H
 
 #include "base/bytes.h"
-#include "op/tokenise/vocab.h"
+#include "op/tokenise/alphabet.h"
 
 /* A piece of at most 15 bytes as a value: its bytes, zeros, and its length in the last byte. */
 struct lk_key {
@@ -15,7 +15,7 @@ struct lk_key {
 #define LK_KEY_BYTES 15
 
 struct lk_bpe {
-    uint32_t byte_id[256]; /* LK_NO_ID: that byte has no token */
+    struct lk_alphabet alphabet;
     struct lk_pair {
         uint32_t left, right; /* left == LK_NO_ID: free */
         uint32_t rank, id;

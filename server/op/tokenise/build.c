@@ -106,7 +106,7 @@ static enum lk_code build_vocab(struct lk_tokenizer *tokenizer, const struct lk_
             lk_buf_put(&bytes, text, name->n);
         lk_vocab_set(&tokenizer->vocab, name->id, bytes.data, bytes.len);
         if (spelled[i] && bytes.len == 1)
-            tokenizer->bpe.byte_id[bytes.data[0]] = name->id;
+            tokenizer->bpe.alphabet.byte_id[bytes.data[0]] = name->id;
     }
     lk_buf_done(&bytes);
     return code;
@@ -141,7 +141,7 @@ static unsigned missing_bytes(const struct lk_bpe *bpe)
     unsigned missing = 0;
 
     for (unsigned b = 0; b < 256; b++)
-        missing += bpe->byte_id[b] == LK_NO_ID && b != 0xc0 && b != 0xc1 && b < 0xf5;
+        missing += bpe->alphabet.byte_id[b] == LK_NO_ID && b != 0xc0 && b != 0xc1 && b < 0xf5;
     return missing;
 }
 

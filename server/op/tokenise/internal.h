@@ -17,7 +17,7 @@ struct lk_tokenizer {
     struct lk_nfc nfc;
     bool normalize; /* to NFC */
     bool prefix_space;
-    lk_scan_fn *scan;
+    struct lk_pretok pretok;
     struct lk_bpe bpe;
     struct lk_vocab vocab;
     struct lk_added added;

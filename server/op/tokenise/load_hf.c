@@ -6,6 +6,7 @@
  * read twice: once for the type, once for its members. The vocabulary and the merges are read last,
  * when everything else is known to be sound.
  */
+#include "op/pretok/families.h"
 #include "op/tokenise/parse.h"
 
 #include <stdlib.h>
@@ -65,7 +66,8 @@ static enum lk_code read_byte_level(struct lk_load *load, void *to, struct lk_er
         {"use_regex", lk_read_flag, offsetof(struct byte_level, use_regex), false},
     };
     struct byte_level level = {.use_regex = true};
-    bool split = load->tokenizer->scan != NULL;
+    struct lk_tokenizer *tokenizer = load->tokenizer;
+    bool split = tokenizer->pretok.n > 0;
 
     (void)to;
     if (load->byte_level)
@@ -75,9 +77,14 @@ static enum lk_code read_byte_level(struct lk_load *load, void *to, struct lk_er
         return lk_unimplemented(err, "Split before a ByteLevel with use_regex");
     if (split && level.add_prefix_space)
         return lk_unimplemented(err, "Split before a ByteLevel with add_prefix_space");
-    if (!split)
-        load->tokenizer->scan = level.use_regex ? lk_scan_gpt2 : lk_scan_whole;
-    load->tokenizer->prefix_space = level.add_prefix_space;
+    if (!split) {
+        struct lk_cutter *cutter = &tokenizer->pretok.stages[tokenizer->pretok.n++];
+        lk_cutter_whole(cutter);
+        if (level.use_regex)
+            *cutter = (struct lk_cutter){.cut = lk_cut_gpt2(lk_simd_here()),
+                                         .unicode = &tokenizer->unicode};
+    }
+    tokenizer->prefix_space = level.add_prefix_space;
     load->byte_level = true;
     return LK_OK;
 }
@@ -90,11 +97,14 @@ static enum lk_code read_regex(struct lk_load *load, void *to, struct lk_err *er
     (void)to;
     LK_TRY(lk_expect(load, LK_JSON_STRING, err));
     LK_TRY(lk_json_string(&load->json, &text, &n, err));
-    if (load->tokenizer->scan != NULL)
+    struct lk_pretok *pretok = &load->tokenizer->pretok;
+    if (pretok->n > 0)
         return lk_unimplemented(err, "more than one Split");
-    load->tokenizer->scan = lk_scan_of_pattern(text, n);
-    if (load->tokenizer->scan != NULL)
+    if (lk_cutter_of_pattern(text, n, &load->tokenizer->unicode, LK_SIMD_BEST,
+                             &pretok->stages[pretok->n]) == LK_OK) {
+        pretok->n++;
         return LK_OK;
+    }
     struct lk_buf quoted = {0};
     lk_json_quote(&quoted, text, n < 300 ? n : 300);
     enum lk_code code = lk_fail(err, LK_UNIMPLEMENTED, "the expression %s is not implemented",

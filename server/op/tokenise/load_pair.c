@@ -2,6 +2,7 @@
  * GPT-2's own files: a vocabulary as one JSON object, and the merges one a line. They mean byte-level
  * BPE with GPT-2's expression, no prefix space, and the special token <|endoftext|>.
  */
+#include "op/pretok/families.h"
 #include "op/tokenise/internal.h"
 
 #include "base/json.h"
@@ -92,7 +93,9 @@ enum lk_code lk_load_pair(struct lk_tokenizer *tokenizer, const struct lk_tokeni
                        files->main_name);
     memcpy(text, end_of_text, sizeof text);
     token.text = text;
-    tokenizer->scan = lk_scan_gpt2;
+    tokenizer->pretok.n = 1;
+    tokenizer->pretok.stages[0] =
+        (struct lk_cutter){.cut = lk_cut_gpt2(lk_simd_here()), .unicode = &tokenizer->unicode};
     enum lk_code code = read_both(files, &parsed, err);
     if (code != LK_OK)
         goto out;

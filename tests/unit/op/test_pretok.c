@@ -94,14 +94,24 @@ static const struct {
       "\307\205a\312\260|B\302\252c\314\201|D"}},
 };
 
-static char *cut(const struct lk_unicode *unicode, lk_scan_fn *scan, const uint8_t *p,
-                 const uint8_t *end)
+/* Number @k: each expression by the scalar code first, then by what the processor has. */
+static struct lk_cutter cutter_of(const struct lk_unicode *unicode, size_t k)
+{
+    const char *text = expressions[k % EXPRESSIONS];
+    struct lk_cutter cutter;
+    enum lk_code code = lk_cutter_of_pattern((const uint8_t *)text, strlen(text), unicode,
+                                             (enum lk_simd)(k / EXPRESSIONS), &cutter);
+    ck_assert_msg(code == LK_OK, "%s", text);
+    return cutter;
+}
+
+static char *cut(const struct lk_cutter *cutter, const uint8_t *p, const uint8_t *end)
 {
     struct lk_buf out = {0};
-    const uint8_t *stops[LK_SCAN_MAX];
+    const uint8_t *stops[LK_PIECES_MAX];
 
     while (p < end) {
-        size_t n = scan(unicode, p, end, stops);
+        size_t n = cutter->cut(cutter, p, end, stops);
         ck_assert_uint_gt(n, 0);
         for (size_t i = 0; i < n; p = stops[i++]) {
             ck_assert(stops[i] > p && stops[i] <= end);
@@ -119,18 +129,16 @@ START_TEST(every_expression_cuts_where_the_reference_does)
 {
     struct lk_unicode unicode;
     lk_unicode_init(&unicode);
-    for (size_t k = 0; k < EXPRESSIONS; k++) {
-        lk_scan_fn *scan =
-            lk_scan_of_pattern((const uint8_t *)expressions[k], strlen(expressions[k]));
-        ck_assert_msg(scan != NULL, "%s", expressions[k]);
+    for (size_t k = 0; k < EXPRESSIONS * (LK_SIMD_BEST + 1); k++) {
+        struct lk_cutter cutter = cutter_of(&unicode, k);
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             size_t n = strlen(cases[i].text);
             uint8_t *exact = lk_alloc(n); /* sanitizers see a read beyond it */
             memcpy(exact, cases[i].text, n);
-            char *got = cut(&unicode, scan, exact, exact + n);
-            ck_assert_msg(strcmp(got, cases[i].pieces[k]) == 0,
-                          "%s\n\"%s\": got \"%s\", expected \"%s\"", expressions[k],
-                          cases[i].text, got, cases[i].pieces[k]);
+            char *got = cut(&cutter, exact, exact + n);
+            ck_assert_msg(strcmp(got, cases[i].pieces[k % EXPRESSIONS]) == 0,
+                          "%s\n\"%s\": got \"%s\", expected \"%s\"", expressions[k % EXPRESSIONS],
+                          cases[i].text, got, cases[i].pieces[k % EXPRESSIONS]);
             free(got);
             free(exact);
         }
@@ -152,10 +160,9 @@ START_TEST(invalid_utf8_never_leads_outside_the_text)
             state = state * 1664525u + 1013904223u;
             text[i] = (uint8_t)(state >> 24);
         }
-        for (size_t k = 0; k < EXPRESSIONS; k++) {
-            lk_scan_fn *scan =
-                lk_scan_of_pattern((const uint8_t *)expressions[k], strlen(expressions[k]));
-            free(cut(&unicode, scan, text, text + n));
+        for (size_t k = 0; k < EXPRESSIONS * (LK_SIMD_BEST + 1); k++) {
+            struct lk_cutter cutter = cutter_of(&unicode, k);
+            free(cut(&cutter, text, text + n));
         }
         free(text);
     }
@@ -165,9 +172,12 @@ END_TEST
 
 START_TEST(another_expression_is_not_taken_for_a_known_one)
 {
-    ck_assert_ptr_null(lk_scan_of_pattern((const uint8_t *)"", 0));
-    ck_assert_ptr_null(lk_scan_of_pattern((const uint8_t *)expressions[0],
-                                          strlen(expressions[0]) - 1));
+    const uint8_t *first = (const uint8_t *)expressions[0];
+    struct lk_cutter cutter;
+
+    ck_assert_int_eq(lk_cutter_of_pattern(first, 0, NULL, LK_SIMD_BEST, &cutter), LK_NOT_FOUND);
+    ck_assert_int_eq(lk_cutter_of_pattern(first, strlen(expressions[0]) - 1, NULL, LK_SIMD_BEST, &cutter),
+                     LK_NOT_FOUND);
 }
 END_TEST
 
