@@ -13,7 +13,7 @@
 static const struct {
     const char *pattern;
     lk_cut_fn *(*family)(enum lk_simd simd);
-} patterns[] = {
+} known[] = {
     {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
      lk_cut_gpt2},
     {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
@@ -39,15 +39,21 @@ static const struct {
      lk_cut_tekken},
 };
 
-enum lk_code lk_cutter_of_pattern(const uint8_t *pattern, size_t n, const struct lk_unicode *unicode,
-                                  enum lk_simd simd, struct lk_cutter *ret_cutter)
+static bool is_pattern(const struct lk_pattern *pattern, const char *text)
+{
+    return pattern->n == strlen(text) && memcmp(pattern->text, text, pattern->n) == 0;
+}
+
+enum lk_code lk_cutter_of_patterns(const struct lk_pattern *patterns, size_t n,
+                                   const struct lk_unicode *unicode, enum lk_simd simd,
+                                   struct lk_cutter *ret_cutter)
 {
     if (simd > lk_simd_here())
         simd = lk_simd_here();
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        if (n != strlen(patterns[i].pattern) || memcmp(patterns[i].pattern, pattern, n) != 0)
+    for (size_t i = 0; n == 1 && i < sizeof known / sizeof *known; i++) {
+        if (!is_pattern(patterns, known[i].pattern))
             continue;
-        *ret_cutter = (struct lk_cutter){.cut = patterns[i].family(simd), .unicode = unicode};
+        *ret_cutter = (struct lk_cutter){.cut = known[i].family(simd), .unicode = unicode};
         return LK_OK;
     }
     return LK_NOT_FOUND;

@@ -49,9 +49,17 @@ enum lk_simd {
 
 enum lk_simd lk_simd_here(void); /* the best one that this processor has */
 
-/* The family of an expression, known by its exact text: NOT_FOUND when it is no known one. */
-enum lk_code lk_cutter_of_pattern(const uint8_t *pattern, size_t n, const struct lk_unicode *unicode,
-                                  enum lk_simd simd, struct lk_cutter *ret_cutter);
+/* An expression as a tokenizer file has it; its matches are isolated, one piece each. */
+struct lk_pattern {
+    const uint8_t *text;
+    size_t n;
+};
+
+/* The family of @n expressions, each of which cuts the pieces of the one before, known by their exact
+ * texts: NOT_FOUND when they are no known ones. */
+enum lk_code lk_cutter_of_patterns(const struct lk_pattern *patterns, size_t n,
+                                   const struct lk_unicode *unicode, enum lk_simd simd,
+                                   struct lk_cutter *ret_cutter);
 
 /* Families that are no expression. */
 void lk_cutter_whole(struct lk_cutter *ret_cutter); /* no cutting */

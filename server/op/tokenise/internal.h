@@ -69,6 +69,8 @@ enum lk_code lk_load_hf(struct lk_tokenizer *tokenizer, const struct lk_tokenize
                         struct lk_err *err);
 enum lk_code lk_load_pair(struct lk_tokenizer *tokenizer, const struct lk_tokenizer_files *files,
                           struct lk_err *err);
+enum lk_code lk_load_tiktoken(struct lk_tokenizer *tokenizer, const struct lk_tokenizer_files *files,
+                              struct lk_err *err);
 /* tokenizer_config.json: which tokens are "eos" and "bos". */
 enum lk_code lk_load_config(struct lk_tokenizer *tokenizer, const struct lk_tokenizer_files *files,
                             struct lk_err *err);

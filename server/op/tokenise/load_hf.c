@@ -6,177 +6,9 @@
  * read twice: once for the type, once for its members. The vocabulary and the merges are read last,
  * when everything else is known to be sound.
  */
-#include "op/pretok/families.h"
 #include "op/tokenise/parse.h"
 
 #include <stdlib.h>
-
-/* ---- normalizer ---- */
-
-static enum lk_code read_normalizer(struct lk_load *load, void *to, struct lk_err *err);
-
-static enum lk_code read_nfc(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_member members[] = {{"type", lk_read_skip, 0, true}};
-
-    load->tokenizer->normalize = true;
-    return lk_read_object(load, members, LK_COUNT(members), to, err);
-}
-
-static enum lk_code read_plain_nfc(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_kind kinds[] = {{"NFC", read_nfc}};
-    (void)to;
-    return lk_read_component(load, "a normalizer", kinds, LK_COUNT(kinds), err);
-}
-
-static enum lk_code read_normalizers(struct lk_load *load, void *to, struct lk_err *err)
-{
-    (void)to;
-    return lk_read_array(load, read_plain_nfc, err);
-}
-
-static enum lk_code read_normalizer_sequence(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_member members[] = {{"type", lk_read_skip, 0, true},
-                                            {"normalizers", read_normalizers, 0, true}};
-    return lk_read_object(load, members, LK_COUNT(members), to, err);
-}
-
-static enum lk_code read_normalizer(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_kind kinds[] = {{"NFC", read_nfc},
-                                        {"Sequence", read_normalizer_sequence}};
-    (void)to;
-    return lk_read_component(load, "a normalizer", kinds, LK_COUNT(kinds), err);
-}
-
-/* ---- pre_tokenizer ---- */
-
-struct byte_level {
-    bool add_prefix_space, trim_offsets, use_regex;
-};
-
-static enum lk_code read_byte_level(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_member members[] = {
-        {"type", lk_read_skip, 0, true},
-        {"add_prefix_space", lk_read_flag, offsetof(struct byte_level, add_prefix_space), true},
-        {"trim_offsets", lk_read_flag, offsetof(struct byte_level, trim_offsets), false},
-        {"use_regex", lk_read_flag, offsetof(struct byte_level, use_regex), false},
-    };
-    struct byte_level level = {.use_regex = true};
-    struct lk_tokenizer *tokenizer = load->tokenizer;
-    bool split = tokenizer->pretok.n > 0;
-
-    (void)to;
-    if (load->byte_level)
-        return lk_unimplemented(err, "a second ByteLevel");
-    LK_TRY(lk_read_object(load, members, LK_COUNT(members), &level, err));
-    if (split && level.use_regex)
-        return lk_unimplemented(err, "Split before a ByteLevel with use_regex");
-    if (split && level.add_prefix_space)
-        return lk_unimplemented(err, "Split before a ByteLevel with add_prefix_space");
-    if (!split) {
-        struct lk_cutter *cutter = &tokenizer->pretok.stages[tokenizer->pretok.n++];
-        lk_cutter_whole(cutter);
-        if (level.use_regex)
-            *cutter = (struct lk_cutter){.cut = lk_cut_gpt2(lk_simd_here()),
-                                         .unicode = &tokenizer->unicode};
-    }
-    tokenizer->prefix_space = level.add_prefix_space;
-    load->byte_level = true;
-    return LK_OK;
-}
-
-static enum lk_code read_regex(struct lk_load *load, void *to, struct lk_err *err)
-{
-    const uint8_t *text;
-    size_t n = 0;
-
-    (void)to;
-    LK_TRY(lk_expect(load, LK_JSON_STRING, err));
-    LK_TRY(lk_json_string(&load->json, &text, &n, err));
-    struct lk_pretok *pretok = &load->tokenizer->pretok;
-    if (pretok->n > 0)
-        return lk_unimplemented(err, "more than one Split");
-    if (lk_cutter_of_pattern(text, n, &load->tokenizer->unicode, LK_SIMD_BEST,
-                             &pretok->stages[pretok->n]) == LK_OK) {
-        pretok->n++;
-        return LK_OK;
-    }
-    struct lk_buf quoted = {0};
-    lk_json_quote(&quoted, text, n < 300 ? n : 300);
-    enum lk_code code = lk_fail(err, LK_UNIMPLEMENTED, "the expression %s is not implemented",
-                                lk_buf_cstr(&quoted));
-    lk_buf_done(&quoted);
-    return code;
-}
-
-static enum lk_code read_pattern(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_member members[] = {{"Regex", read_regex, 0, true}};
-    return lk_read_object(load, members, LK_COUNT(members), to, err);
-}
-
-struct split {
-    char behavior[LK_TYPE_MAX];
-    bool invert;
-};
-
-/* Every known expression matches every character, so "isolate the matches" and "remove what lies
- * between the matches" are the same. */
-static enum lk_code read_split(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_member members[] = {
-        {"type", lk_read_skip, 0, true},
-        {"pattern", read_pattern, 0, true},
-        {"behavior", lk_read_word, offsetof(struct split, behavior), true},
-        {"invert", lk_read_flag, offsetof(struct split, invert), true},
-    };
-    struct split split = {0};
-
-    (void)to;
-    if (load->byte_level)
-        return lk_unimplemented(err, "Split after ByteLevel");
-    LK_TRY(lk_read_object(load, members, LK_COUNT(members), &split, err));
-    if ((strcmp(split.behavior, "Isolated") == 0 && !split.invert) ||
-        (strcmp(split.behavior, "Removed") == 0 && split.invert))
-        return LK_OK;
-    return lk_fail(err, LK_UNIMPLEMENTED,
-                   "behavior \"%s\" with invert %s is not implemented", split.behavior,
-                   split.invert ? "true" : "false");
-}
-
-static enum lk_code read_pre_tokenizer_part(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_kind kinds[] = {{"Split", read_split}, {"ByteLevel", read_byte_level}};
-    (void)to;
-    return lk_read_component(load, "a pre_tokenizer", kinds, LK_COUNT(kinds), err);
-}
-
-static enum lk_code read_pre_tokenizers(struct lk_load *load, void *to, struct lk_err *err)
-{
-    (void)to;
-    return lk_read_array(load, read_pre_tokenizer_part, err);
-}
-
-static enum lk_code read_pre_tokenizer_sequence(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_member members[] = {{"type", lk_read_skip, 0, true},
-                                            {"pretokenizers", read_pre_tokenizers, 0, true}};
-    return lk_read_object(load, members, LK_COUNT(members), to, err);
-}
-
-static enum lk_code read_pre_tokenizer(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_kind kinds[] = {{"Split", read_split},
-                                        {"ByteLevel", read_byte_level},
-                                        {"Sequence", read_pre_tokenizer_sequence}};
-    (void)to;
-    LK_TRY(lk_read_component(load, "a pre_tokenizer", kinds, LK_COUNT(kinds), err));
-    return load->byte_level ? LK_OK : lk_unimplemented(err, "a pre_tokenizer without ByteLevel");
-}
 
 /* ---- what does not change an id here ---- */
 
@@ -524,8 +356,8 @@ static enum lk_code read_file(struct lk_load *load, struct lk_err *err)
         {"truncation", read_truncation, 0, false},
         {"padding", read_padding, 0, false},
         {"added_tokens", read_added_tokens, 0, false},
-        {"normalizer", read_normalizer, 0, false},
-        {"pre_tokenizer", read_pre_tokenizer, 0, true},
+        {"normalizer", lk_read_normalizer, 0, false},
+        {"pre_tokenizer", lk_read_pre_tokenizer, 0, true},
         {"post_processor", read_post_processor, 0, false},
         {"decoder", read_decoder, 0, false},
         {"model", read_model, 0, true},

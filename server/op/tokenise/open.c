@@ -49,6 +49,7 @@ enum lk_code lk_tokenizer_open(const struct lk_tokenizer_paths *paths, lk_read_f
             .config = opened.config.data,
             .config_bytes = opened.config.len,
             .config_name = opened.config_name,
+            .scheme = paths->scheme,
         };
         code = lk_tokenizer_new(&files, ret_tokenizer, err);
     }

@@ -17,6 +17,7 @@ struct lk_tokenizer_paths {
     enum lk_special_in_text special_in_text;
     const char *main;   /* tokenizer.json, or vocab.json of a pair; not used for bytes */
     const char *merges; /* of a pair */
+    const char *scheme; /* of a .tiktoken file; borrowed */
 };
 
 /* For a tokenizer.json, tokenizer_config.json in the same folder is read too, when there is one. Errors

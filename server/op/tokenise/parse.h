@@ -1,6 +1,6 @@
 /*
  * Reading a tokenizer.json piece by piece: a cursor that knows its JSON path, tables of keys, tables
- * of component kinds. Only the loader of tokenizer.json uses it.
+ * of component kinds. Only the loaders of tokenizer.json use it.
  */
 #ifndef LK_OP_TOKENISE_PARSE_H
 #define LK_OP_TOKENISE_PARSE_H
@@ -64,5 +64,9 @@ enum lk_code lk_peek_type(struct lk_load *load, char ret_type[LK_TYPE_MAX], stru
 /* Null, or a component of a known kind. */
 enum lk_code lk_read_component(struct lk_load *load, const char *what, const struct lk_kind *kinds,
                                size_t n, struct lk_err *err);
+
+/* The components with files of their own. */
+lk_read_fn lk_read_normalizer;
+lk_read_fn lk_read_pre_tokenizer;
 
 #endif

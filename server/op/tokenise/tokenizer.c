@@ -66,6 +66,9 @@ static enum lk_code load(struct lk_tokenizer *tokenizer, const struct lk_tokeniz
     case LK_TOKENIZER_PAIR:
         LK_TRY(lk_load_pair(tokenizer, files, err));
         break;
+    case LK_TOKENIZER_TIKTOKEN:
+        LK_TRY(lk_load_tiktoken(tokenizer, files, err));
+        break;
     }
     if (files->config != NULL)
         LK_TRY(lk_load_config(tokenizer, files, err));

@@ -21,18 +21,20 @@ enum lk_tokenizer_kind {
     LK_TOKENIZER_BYTES, /* id = byte; 256 is the end-of-text token "<|endoftext|>"; vocabulary 257 */
     LK_TOKENIZER_HF,    /* a Hugging Face tokenizer.json */
     LK_TOKENIZER_PAIR,  /* vocab.json or encoder.json, and merges.txt or vocab.bpe: GPT-2's format */
+    LK_TOKENIZER_TIKTOKEN, /* a .tiktoken file of ranks, with a named scheme */
 };
 
 /* What to do with the text of a special token (`<|endoftext|>`) inside a document. */
 enum lk_special_in_text {
     LK_SPECIAL_SPLIT, /* Hugging Face's rule and the default: it becomes that token */
     LK_SPECIAL_TEXT,  /* it is text like any other (the reference's encode_special_tokens) */
+    LK_SPECIAL_ERROR, /* such a document is malformed; encoded as by SPLIT, see lk_encoder_specials */
 };
 
 struct lk_tokenizer_files {
     enum lk_tokenizer_kind kind;
     enum lk_special_in_text special_in_text;
-    const uint8_t *main; /* tokenizer.json, or vocab.json of a pair; borrowed for the call */
+    const uint8_t *main; /* tokenizer.json, vocab.json of a pair, or ranks; borrowed for the call */
     size_t main_bytes;
     const char *main_name; /* for messages */
     const uint8_t *merges; /* of a pair, else NULL */
@@ -41,6 +43,7 @@ struct lk_tokenizer_files {
     const uint8_t *config; /* tokenizer_config.json beside it, or NULL: says which token is "eos"/"bos" */
     size_t config_bytes;
     const char *config_name;
+    const char *scheme; /* of a .tiktoken file: "cl100k_base", …; else NULL */
 };
 
 /*

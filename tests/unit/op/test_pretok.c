@@ -99,8 +99,9 @@ static struct lk_cutter cutter_of(const struct lk_unicode *unicode, size_t k)
 {
     const char *text = expressions[k % EXPRESSIONS];
     struct lk_cutter cutter;
-    enum lk_code code = lk_cutter_of_pattern((const uint8_t *)text, strlen(text), unicode,
-                                             (enum lk_simd)(k / EXPRESSIONS), &cutter);
+    struct lk_pattern pattern = {.text = (const uint8_t *)text, .n = strlen(text)};
+    enum lk_code code = lk_cutter_of_patterns(&pattern, 1, unicode, (enum lk_simd)(k / EXPRESSIONS),
+                                              &cutter);
     ck_assert_msg(code == LK_OK, "%s", text);
     return cutter;
 }
@@ -172,12 +173,12 @@ END_TEST
 
 START_TEST(another_expression_is_not_taken_for_a_known_one)
 {
-    const uint8_t *first = (const uint8_t *)expressions[0];
+    struct lk_pattern pattern = {.text = (const uint8_t *)expressions[0], .n = 0};
     struct lk_cutter cutter;
 
-    ck_assert_int_eq(lk_cutter_of_pattern(first, 0, NULL, LK_SIMD_BEST, &cutter), LK_NOT_FOUND);
-    ck_assert_int_eq(lk_cutter_of_pattern(first, strlen(expressions[0]) - 1, NULL, LK_SIMD_BEST, &cutter),
-                     LK_NOT_FOUND);
+    ck_assert_int_eq(lk_cutter_of_patterns(&pattern, 1, NULL, LK_SIMD_BEST, &cutter), LK_NOT_FOUND);
+    pattern.n = strlen(expressions[0]) - 1;
+    ck_assert_int_eq(lk_cutter_of_patterns(&pattern, 1, NULL, LK_SIMD_BEST, &cutter), LK_NOT_FOUND);
 }
 END_TEST
 
