@@ -13,6 +13,7 @@
 #include "op/tokenise/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct lk_encoder {
     const struct lk_tokenizer *tokenizer;
@@ -22,6 +23,9 @@ struct lk_encoder {
     struct lk_buf normal;   /* a part in NFC */
     struct lk_buf prefixed; /* a part with a space before it */
     uint64_t specials;      /* special tokens seen in text */
+    bool refuses;           /* under ERROR: the last document had one, */
+    uint32_t refused_id;    /*   the first of them, */
+    size_t refused_at;      /*   and where it stands */
 };
 
 #define KEPT_BYTES (1u << 20) /* of a buffer between documents */
@@ -181,20 +185,37 @@ static void encode_text(struct lk_encoder *encoder, const uint8_t *p, const uint
     encode_pieces(encoder, 0, p, end, out);
 }
 
-static void put_added(struct lk_encoder *encoder, const struct lk_added_token *token,
-                      struct lk_tokens *out)
+/* @at: where the part begins in the document. A part may have spaces around its token. */
+static void note_special(struct lk_encoder *encoder, const struct lk_part *part, size_t at)
 {
-    encoder->specials += token->special;
-    lk_tokens_push(out, token->id);
+    const struct lk_added_token *token = part->token;
+
+    encoder->specials++;
+    if (encoder->tokenizer->special_in_text != LK_SPECIAL_ERROR || encoder->refuses)
+        return;
+    const uint8_t *p = memmem(part->p, (size_t)(part->end - part->p), token->pattern,
+                              token->pattern_n);
+    encoder->refuses = true;
+    encoder->refused_id = token->id;
+    encoder->refused_at = at + (p != NULL ? (size_t)(p - part->p) : 0);
 }
 
-/* Text without the added tokens of raw text. */
-static void encode_raw(struct lk_encoder *encoder, const uint8_t *p, const uint8_t *end,
+static inline void put_added(struct lk_encoder *encoder, const struct lk_part *part, size_t at,
+                             struct lk_tokens *out)
+{
+    if (part->token->special)
+        note_special(encoder, part, at);
+    lk_tokens_push(out, part->token->id);
+}
+
+/* Text without the added tokens of raw text; @at: where it begins in the document. */
+static void encode_raw(struct lk_encoder *encoder, const uint8_t *p, const uint8_t *end, size_t at,
                        struct lk_tokens *out)
 {
     const struct lk_tokenizer *tokenizer = encoder->tokenizer;
     struct lk_added_scan scan;
     struct lk_part part;
+    bool as_it_is = true;
 
     if (tokenizer->normalize && !lk_nfc_quick(&tokenizer->unicode, p, (size_t)(end - p))) {
         encoder->normal.len = 0;
@@ -202,12 +223,13 @@ static void encode_raw(struct lk_encoder *encoder, const uint8_t *p, const uint8
                       &encoder->normal);
         p = encoder->normal.data;
         end = p + encoder->normal.len;
+        as_it_is = false;
     }
     lk_added_scan_init(&scan, &tokenizer->added.normal, &tokenizer->unicode, p, (size_t)(end - p),
                        tokenizer->special_in_text == LK_SPECIAL_TEXT);
     while (lk_added_scan_next(&scan, &part)) {
         if (part.token != NULL)
-            put_added(encoder, part.token, out);
+            put_added(encoder, &part, at + (as_it_is ? (size_t)(part.p - p) : 0), out);
         else
             encode_text(encoder, part.p, part.end, out);
     }
@@ -233,15 +255,17 @@ void lk_encode(struct lk_encoder *encoder, const uint8_t *text, size_t bytes,
     struct lk_part part;
 
     LK_CHECK(bytes < UINT32_MAX);
+    encoder->refuses = false;
     if (bytes == 0)
         return;
     lk_added_scan_init(&scan, &tokenizer->added.raw, &tokenizer->unicode, text, bytes,
                        tokenizer->special_in_text == LK_SPECIAL_TEXT);
     while (lk_added_scan_next(&scan, &part)) {
+        size_t at = (size_t)(part.p - text);
         if (part.token != NULL)
-            put_added(encoder, part.token, out);
+            put_added(encoder, &part, at, out);
         else
-            encode_raw(encoder, part.p, part.end, out);
+            encode_raw(encoder, part.p, part.end, at, out);
     }
     encoder->specials += scan.kept;
     trim(encoder);
@@ -250,4 +274,11 @@ void lk_encode(struct lk_encoder *encoder, const uint8_t *text, size_t bytes,
 uint64_t lk_encoder_specials(const struct lk_encoder *encoder)
 {
     return encoder->specials;
+}
+
+bool lk_encoder_refuses(const struct lk_encoder *encoder, uint32_t *ret_id, size_t *ret_at)
+{
+    *ret_id = encoder->refused_id;
+    *ret_at = encoder->refused_at;
+    return encoder->refuses;
 }

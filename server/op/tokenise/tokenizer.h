@@ -28,7 +28,7 @@ enum lk_tokenizer_kind {
 enum lk_special_in_text {
     LK_SPECIAL_SPLIT, /* Hugging Face's rule and the default: it becomes that token */
     LK_SPECIAL_TEXT,  /* it is text like any other (the reference's encode_special_tokens) */
-    LK_SPECIAL_ERROR, /* such a document is malformed; encoded as by SPLIT, see lk_encoder_specials */
+    LK_SPECIAL_ERROR, /* such a document is malformed; encoded as by SPLIT, see lk_encoder_refuses */
 };
 
 struct lk_tokenizer_files {
@@ -93,5 +93,12 @@ void lk_encode(struct lk_encoder *encoder, const uint8_t *text, size_t bytes,
  * became that token (SPLIT) or stayed text (TEXT). Where NFC can change the text, those that
  * only normalising brings about count, too. */
 uint64_t lk_encoder_specials(const struct lk_encoder *encoder);
+
+/*
+ * Under LK_SPECIAL_ERROR: is the document that was encoded last malformed, and which special token stands
+ * in it first? @ret_at: the byte of the document where its text begins; in a stretch that a normaliser has
+ * changed, the byte where the stretch does. Never true under SPLIT and TEXT.
+ */
+bool lk_encoder_refuses(const struct lk_encoder *encoder, uint32_t *ret_id, size_t *ret_at);
 
 #endif
