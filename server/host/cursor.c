@@ -362,7 +362,7 @@ static void list_dropped(struct cursor *c, uint32_t l)
             const struct lk_index *index = &stream->index[row[i].dataset];
             struct lk_row_place place = lk_index_place(index, row[i].row);
             bool broken = row[i].drop == LK_DROP_MALFORMED || row[i].drop == LK_DROP_FIELD ||
-                          row[i].drop == LK_DROP_CRASH;
+                          row[i].drop == LK_DROP_CRASH || row[i].drop == LK_DROP_SPECIAL;
             log_text(c->context->log, broken ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "stream",
                      "row_dropped", "%s: dataset %s shard %s row %" PRIu64 ": %s",
                      c->recipe->name, c->recipe->dataset[row[i].dataset].name,

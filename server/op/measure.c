@@ -56,6 +56,22 @@ static enum lk_code bad_row(const struct lk_measure *m, enum lk_drop drop,
     return LK_OK;
 }
 
+/* The token is quoted as JSON would be: it may have line ends, or bytes that a terminal acts on. */
+static void say_special(const struct lk_measure *m, const struct lk_row_field *text, uint32_t id,
+                        size_t at, struct lk_err *err)
+{
+    struct lk_buf quoted = {0};
+    size_t n = 0;
+    const uint8_t *token = lk_tokenizer_bytes(m->spec.tokenizer, id, &n);
+
+    lk_json_quote(&quoted, token, n);
+    (void)lk_fail(err, LK_INVALID_ARGUMENT,
+                  "byte %zu: field \"%s\": byte %zu of the text: a special token where "
+                  "special_in_text is error: id %u, %s",
+                  text->at, m->spec.text, at, id, lk_buf_cstr(&quoted));
+    lk_buf_done(&quoted);
+}
+
 static void say_no_text(const struct lk_measure *m, const struct lk_row_field *text,
                         struct lk_err *err)
 {
@@ -111,6 +127,29 @@ static void encode(const struct lk_measure *m, const struct lk_row_field *text,
         lk_tokens_push(out, m->spec.append);
 }
 
+/* Tokenises and judges a row whose text passed the filters before; @measured has its bytes. */
+static enum lk_code measure_text(struct lk_measure *m, const struct lk_row_field *text,
+                                 struct lk_tokens *out, struct lk_measured *measured,
+                                 struct lk_err *err)
+{
+    size_t before = out->n, at;
+    uint64_t specials = lk_encoder_specials(m->encoder);
+    uint32_t id;
+
+    encode(m, text, out);
+    measured->specials = lk_encoder_specials(m->encoder) - specials;
+    measured->tokens = (uint32_t)(out->n - before);
+    if (measured->specials > 0 && lk_encoder_refuses(m->encoder, &id, &at)) {
+        say_special(m, text, id, at, err);
+        if (!m->spec.drop_bad)
+            return LK_INVALID_ARGUMENT;
+        measured->drop = LK_DROP_SPECIAL;
+        return LK_OK;
+    }
+    measured->drop = filter_tokens(m, measured->tokens);
+    return LK_OK;
+}
+
 enum lk_code lk_measure_row(struct lk_measure *m, const uint8_t *row, size_t bytes,
                             struct lk_tokens *out, struct lk_measured *ret_measured,
                             struct lk_err *err)
@@ -126,18 +165,14 @@ enum lk_code lk_measure_row(struct lk_measure *m, const uint8_t *row, size_t byt
     }
     struct lk_measured measured = {.text_bytes = text->n};
     measured.drop = filter_row(m, text->n);
-    if (measured.drop == LK_DROP_NONE) {
-        uint64_t specials = lk_encoder_specials(m->encoder);
-        encode(m, text, out);
-        measured.specials = lk_encoder_specials(m->encoder) - specials;
-        measured.tokens = (uint32_t)(out->n - before);
-        measured.drop = filter_tokens(m, measured.tokens);
-    }
-    if (measured.drop != LK_DROP_NONE) {
+    enum lk_code code = LK_OK;
+    if (measured.drop == LK_DROP_NONE)
+        code = measure_text(m, text, out, &measured, err);
+    if (code != LK_OK || measured.drop != LK_DROP_NONE) {
         out->n = before;
         measured.tokens = 0;
         measured.specials = 0;
     }
     *ret_measured = measured;
-    return LK_OK;
+    return code;
 }

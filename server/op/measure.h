@@ -23,7 +23,8 @@
     X(FILTER_BYTES, "filter_bytes")                                                                \
     X(FILTER_TOKENS, "filter_tokens")                                                              \
     X(FILTER_EQUALS, "filter_equals")                                                              \
-    X(CRASH, "crashes_worker")
+    X(CRASH, "crashes_worker")                                                                     \
+    X(SPECIAL, "special_token")
 
 enum lk_drop {
 #define LK_DROP_ENUM(name, text) LK_DROP_##name,
@@ -47,7 +48,8 @@ struct lk_measure_spec {
     const char *text;                /* dotted path of the text */
     bool has_append, has_prepend;
     uint32_t append, prepend;        /* token ids */
-    bool drop_bad;                   /* malformed rows and missing text: drop, or an error */
+    bool drop_bad;                   /* malformed rows, special tokens that may not be in the text,
+                                      * missing text: drop, or an error */
     const struct lk_measure_filter *filter;
     uint32_t n_filters;
 };
@@ -66,9 +68,10 @@ struct lk_measured {
 
 /*
  * Measures one row and appends its tokens to @out (nothing when dropped). A kept row has at least
- * one token. When drop_bad is unset, malformed rows and missing or non-string text fail with
- * INVALID_ARGUMENT and a text that gives the byte offset in the row; with it, they are dropped and
- * the same text is left in @err while LK_OK is returned, for the list of dropped rows.
+ * one token. When drop_bad is unset, malformed rows, missing or non-string text, and special tokens in
+ * the text of a tokenizer with LK_SPECIAL_ERROR fail with INVALID_ARGUMENT and a text that gives the
+ * byte offset in the row; with it, they are dropped and the same text is left in @err while LK_OK is
+ * returned, for the list of dropped rows. Whether a filter on tokens would drop the row is not asked then.
  */
 enum lk_code lk_measure_row(struct lk_measure *measure, const uint8_t *row, size_t bytes,
                             struct lk_tokens *out, struct lk_measured *ret_measured,

@@ -271,6 +271,50 @@ START_TEST(special_tokens_are_counted_by_row_of_what_is_kept)
 }
 END_TEST
 
+/* RC-059: with special_in_text: error such a row is malformed, by a rule of its own. */
+START_TEST(a_special_token_in_the_text_is_an_error_naming_it_or_a_drop)
+{
+    struct lk_tokenizer_files files = {.special_in_text = LK_SPECIAL_ERROR, .main_name = "bytes"};
+    struct lk_measure_filter filter = no_filter();
+    struct lk_measure_spec spec = plain_spec();
+    struct lk_tokenizer *strict;
+    struct lk_tokens out = {0};
+    struct lk_err err = {.text = ""};
+    static const char row[] = "{\"n\": 1, \"text\": \"\\u00e9b<|endoftext|>c<|endoftext|>\"}";
+    ck_assert_int_eq(lk_tokenizer_new(&files, &strict, &err), LK_OK);
+    spec.tokenizer = strict;
+    spec.filter = &filter;
+    spec.n_filters = 1;
+    struct lk_measured m = measure(&spec, row, &out, &err);
+    ck_assert_int_eq(m.drop, LK_DROP_SPECIAL);
+    ck_assert_uint_eq(m.specials, 0);
+    ck_assert_uint_eq(m.text_bytes, 3 + 13 + 1 + 13);
+    ck_assert_uint_eq(out.n, 0);
+    static const char want[] = "byte 17: field \"text\": byte 3 of the text: a special token where "
+                               "special_in_text is error: id 256, \"<|endoftext|>\"";
+    ck_assert_str_eq(err.text, want);
+    ck_assert_int_eq(drop_of(&spec, "{\"text\": \"a<|endoftex|>\"}"), LK_DROP_NONE);
+    filter.max_tokens = 1; /* malformed is malformed, whatever the filters on tokens */
+    ck_assert_int_eq(drop_of(&spec, row), LK_DROP_SPECIAL);
+    filter.max_bytes = 1; /* those on bytes look before */
+    ck_assert_int_eq(drop_of(&spec, row), LK_DROP_FILTER_BYTES);
+
+    filter = no_filter();
+    spec.drop_bad = false;
+    struct lk_measure *one = lk_measure_new(&spec);
+    ck_assert_int_eq(lk_measure_row(one, (const uint8_t *)row, strlen(row), &out, &m, &err),
+                     LK_INVALID_ARGUMENT);
+    ck_assert_str_eq(err.text, want);
+    ck_assert_uint_eq(out.n, 0);
+    static const char next[] = "{\"text\": \"ok\"}"; /* and the next row is another one */
+    ck_assert_int_eq(lk_measure_row(one, (const uint8_t *)next, strlen(next), &out, &m, &err), LK_OK);
+    ck_assert_uint_eq(m.tokens, 2);
+    lk_measure_free(one);
+    lk_tokens_done(&out);
+    lk_tokenizer_free(strict);
+}
+END_TEST
+
 START_TEST(every_drop_has_a_name)
 {
     for (int a = 0; a < LK_DROP_KINDS; a++)
@@ -295,6 +339,7 @@ Suite *suite(void)
     tcase_add_test(t, equality_is_of_text_and_a_missing_field_equals_nothing);
     tcase_add_test(t, ten_rows_through_three_filters_add_up);
     tcase_add_test(t, special_tokens_are_counted_by_row_of_what_is_kept);
+    tcase_add_test(t, a_special_token_in_the_text_is_an_error_naming_it_or_a_drop);
     tcase_add_test(t, every_drop_has_a_name);
     suite_add_tcase(s, t);
     return s;

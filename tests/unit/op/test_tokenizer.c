@@ -472,6 +472,47 @@ START_TEST(special_tokens_in_text_are_counted_split_or_not) /* RC-059 */
 }
 END_TEST
 
+START_TEST(a_refused_document_names_its_first_special_token) /* RC-059, special_in_text: error */
+{
+    static const char json[] = FILE_OF(
+        "\"normalizer\":{\"type\":\"NFC\"},\"added_tokens\":["
+        SPECIAL(2, "[S]", FLAGS("false", "true", "true", "false")) ","
+        SPECIAL(3, "[N]", FLAGS("false", "false", "false", "true")) ","
+        SPECIAL(4, "W", FLAGS("true", "false", "false", "false")) ","
+        ADDED(5, "[M]", FLAGS("false", "false", "false", "false")) "],"
+        "\"pre_tokenizer\":" LEVEL("false", "false"), "\"vocab\":{\"\u0120\":0,\"a\":1},\"merges\":[]");
+    static const struct {
+        const char *text;
+        uint32_t id; /* 0: none */
+        size_t at;
+    } cases[] = {
+        {"a[S]a[N]", 2, 1},  {"a[N]a[S]", 3, 1}, {"a  [S]  [N]", 2, 3}, {"", 0, 0},
+        {"aa [M] aW", 0, 0}, {"a [M]aa[N]", 3, 7}, {"a W", 4, 2},
+        {"[M]e\u0301a[N]", 3, 3}, /* in a stretch that NFC changes: where it begins */
+        {"e\u0301a[S][N]", 2, 4},  /* that one is looked for before */
+    };
+    for (int mode = LK_SPECIAL_SPLIT; mode <= LK_SPECIAL_ERROR; mode++) {
+        struct lk_tokenizer *hf = NULL;
+        struct lk_err err;
+        struct lk_tokens ids = {0};
+        uint32_t id;
+        size_t at;
+        ck_assert_msg(load_as(json, (enum lk_special_in_text)mode, &hf, &err) == LK_OK, "%s", err.text);
+        struct lk_encoder *encoder = lk_encoder_new(hf);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            lk_encode(encoder, (const uint8_t *)cases[i].text, strlen(cases[i].text), &ids);
+            bool refused = lk_encoder_refuses(encoder, &id, &at);
+            ck_assert_msg(refused == (mode == LK_SPECIAL_ERROR && cases[i].id != 0), "%s", cases[i].text);
+            if (refused)
+                ck_assert_msg(id == cases[i].id && at == cases[i].at, "%s: %u at %zu", cases[i].text, id, at);
+        }
+        lk_encoder_free(encoder);
+        lk_tokens_done(&ids);
+        lk_tokenizer_free(hf);
+    }
+}
+END_TEST
+
 static const char two_ends[] =
     WITH_ADDED(ADDED(2, "<|endoftext|>", FLAGS("false", "false", "false", "false")) ","
                ADDED(3, "</s>", FLAGS("false", "false", "false", "false")), SPACE_A);
@@ -551,6 +592,7 @@ Suite *suite(void)
     tcase_add_test(t, damaged_files_are_refused_or_give_a_tokenizer_that_works);
     tcase_add_test(t, the_bytes_tokenizer_is_its_bytes);
     tcase_add_test(t, special_tokens_in_text_are_counted_split_or_not);
+    tcase_add_test(t, a_refused_document_names_its_first_special_token);
     tcase_add_test(t, eos_and_bos_are_what_the_configuration_says);
     tcase_add_test(t, the_digest_follows_ids_and_not_chat_templates);
     suite_add_tcase(s, t);
