@@ -1,19 +1,45 @@
 /*
- * bench_tokenise DIRECTORY FILE...: speed of tokenising, one thread.
+ * bench_tokenise [--json] [--passes N] [--ids FILE] DIRECTORY FILE...: speed of tokenising, one thread.
  *
- * Cold: a new encoder, the files once. Warm: the same encoder again, best of nine. Documents are cut
- * at 64 KiB, at a line's end.
+ * Of a FILE named *.jsonl every row's field "text" is a document; any other file is text, cut at 64 KiB
+ * at a line's end. Cold: a new encoder, every document once. Warm: the same encoder again, the median
+ * of N passes (9). MB are 10^6 bytes of UTF-8; time is the thread's own.
+ *
+ * The digest is lk_digest (XXH3-128) of all ids as little-endian u32, document after document; FILE
+ * of --ids gets those very bytes, for whoever would rather compare than trust a digest.
  */
 #include "tests/lib/tokenizer_files.h"
 
+#include "base/bytes.h"
+#include "base/hasher.h"
+#include "base/json.h"
 #include "base/utf8.h"
+#include "op/fields.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define DOCUMENT 65536u
-#define PASSES 9
+#define PASSES_MAX 99
+
+struct settings {
+    bool json;
+    long passes;
+    const char *ids;
+};
+
+struct documents {
+    struct lk_buf text;
+    size_t *ends; /* in text */
+    size_t n, cap;
+};
+
+struct result {
+    double load, cold, warm; /* seconds */
+    size_t tokens;
+    char digest[LK_DIGEST_HEX];
+};
 
 static double now(void)
 {
@@ -22,6 +48,19 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* ---- reading documents ---- */
+
+static void add(struct documents *docs, const uint8_t *text, size_t n)
+{
+    if (docs->n == docs->cap) {
+        docs->cap = docs->cap == 0 ? 1024 : docs->cap * 2;
+        docs->ends = lk_resize(docs->ends, docs->cap, sizeof *docs->ends);
+    }
+    lk_buf_put(&docs->text, text, n);
+    docs->ends[docs->n++] = docs->text.len;
+}
+
+/* How much of @left bytes of text makes the next document. */
 static size_t document(const uint8_t *p, size_t left)
 {
     if (left <= DOCUMENT)
@@ -35,69 +74,188 @@ static size_t document(const uint8_t *p, size_t left)
     return n;
 }
 
-/* One pass; returns the seconds, sets the number of tokens. */
-static double pass(struct lk_encoder *encoder, const struct lk_buf *text, size_t *ret_tokens)
+static bool add_text(struct documents *docs, const uint8_t *p, size_t n)
 {
-    struct lk_tokens ids = {0};
+    if (lk_utf8_valid_prefix(p, n) != n)
+        return false;
+    for (size_t at = 0, part; at < n; at += part) {
+        part = document(p + at, n - at);
+        add(docs, p + at, part);
+    }
+    return true;
+}
+
+static bool add_rows(struct documents *docs, const uint8_t *p, size_t n)
+{
+    static const char *const paths[] = {"text"};
+    struct lk_row_reader *reader = lk_row_reader_new(paths, 1);
+    struct lk_err err;
+    bool ok = true;
+
+    for (size_t at = 0, line; ok && at < n; at += line + 1) {
+        const uint8_t *stop = memchr(p + at, '\n', n - at);
+        line = stop == NULL ? n - at : (size_t)(stop - (p + at));
+        ok = lk_row_read(reader, p + at, line, &err) == LK_OK;
+        const struct lk_row_field *field = lk_row_field(reader, 0);
+        if (ok && field->found && field->type == LK_JSON_STRING)
+            add(docs, field->bytes, field->n);
+    }
+    lk_row_reader_free(reader);
+    return ok;
+}
+
+static bool read_documents(struct documents *docs, const char *path)
+{
+    size_t n = 0, length = strlen(path);
+    uint8_t *data = lk_test_read("", path, &n);
+    bool rows = length > 6 && strcmp(path + length - 6, ".jsonl") == 0;
+    bool ok = data != NULL && (rows ? add_rows(docs, data, n) : add_text(docs, data, n));
+
+    free(data);
+    if (!ok)
+        fprintf(stderr, "bench_tokenise: %s: not readable as %s\n", path,
+                rows ? "rows" : "UTF-8");
+    return ok;
+}
+
+/* ---- measuring ---- */
+
+/* One pass; returns the seconds. @ids is memory to work with. */
+static double pass(struct lk_encoder *encoder, const struct documents *docs, struct lk_tokens *ids,
+                   size_t *ret_tokens)
+{
     double start = now();
 
     *ret_tokens = 0;
-    for (size_t at = 0, n; at < text->len; at += n) {
-        n = document(text->data + at, text->len - at);
-        ids.n = 0;
-        lk_encode(encoder, text->data + at, n, &ids);
-        *ret_tokens += ids.n;
+    for (size_t i = 0, at = 0; i < docs->n; at = docs->ends[i++]) {
+        ids->n = 0;
+        lk_encode(encoder, docs->text.data + at, docs->ends[i] - at, ids);
+        *ret_tokens += ids->n;
     }
-    double seconds = now() - start;
-    lk_tokens_done(&ids);
-    return seconds;
+    return now() - start;
 }
 
-static void report(const char *name, const struct lk_tokenizer *tokenizer,
-                   const struct lk_buf *text, double load)
+static int by_size(const void *a, const void *b)
 {
-    size_t tokens = 0;
-    struct lk_encoder *encoder = lk_encoder_new(tokenizer);
-    double cold = pass(encoder, text, &tokens), warm = 1e9;
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
 
-    for (int i = 0; i < PASSES; i++) {
-        double seconds = pass(encoder, text, &tokens);
-        warm = seconds < warm ? seconds : warm;
+/* All ids by an encoder that knows them: their digest and, if asked for, a file of them. */
+static bool write_ids(struct lk_encoder *encoder, const struct documents *docs, const char *path,
+                      struct result *result)
+{
+    FILE *file = path == NULL ? NULL : fopen(path, "wb");
+    struct lk_hasher *hasher = lk_hasher_new();
+    struct lk_tokens ids = {0};
+    struct lk_buf bytes = {0};
+    bool ok = path == NULL || file != NULL;
+
+    for (size_t i = 0, at = 0; i < docs->n; at = docs->ends[i++]) {
+        ids.n = bytes.len = 0;
+        lk_encode(encoder, docs->text.data + at, docs->ends[i] - at, &ids);
+        for (size_t k = 0; k < ids.n; k++)
+            lk_buf_put_u32(&bytes, ids.ids[k]);
+        lk_hasher_put(hasher, bytes.data, bytes.len);
+        if (file != NULL)
+            ok = fwrite(bytes.data, 1, bytes.len, file) == bytes.len && ok;
     }
-    double mb = (double)text->len / 1e6;
-    printf("%-24s %7.1f MB %9zu tokens  load %4.0f ms  cold %6.1f MB/s  warm %6.1f MB/s  "
-           "%5.1f Mtokens/s\n",
-           name, mb, tokens, load * 1e3, mb / cold, mb / warm, (double)tokens / warm / 1e6);
+    lk_digest_hex(lk_hasher_digest(hasher), result->digest);
+    if (file != NULL)
+        ok = fclose(file) == 0 && ok;
+    if (!ok)
+        fprintf(stderr, "bench_tokenise: %s: cannot be written\n", path);
+    lk_hasher_free(hasher);
+    lk_tokens_done(&ids);
+    lk_buf_done(&bytes);
+    return ok;
+}
+
+static bool measure(const struct lk_tokenizer *tokenizer, const struct documents *docs,
+                    const struct settings *settings, struct result *result)
+{
+    struct lk_encoder *encoder = lk_encoder_new(tokenizer);
+    struct lk_tokens ids = {0};
+    double seconds[PASSES_MAX];
+
+    result->cold = pass(encoder, docs, &ids, &result->tokens);
+    for (long i = 0; i < settings->passes; i++)
+        seconds[i] = pass(encoder, docs, &ids, &result->tokens);
+    qsort(seconds, (size_t)settings->passes, sizeof *seconds, by_size);
+    result->warm = seconds[settings->passes / 2];
+    bool ok = write_ids(encoder, docs, settings->ids, result);
+    lk_tokens_done(&ids);
     lk_encoder_free(encoder);
+    return ok;
+}
+
+static void report(const char *name, const struct documents *docs, const struct settings *settings,
+                   const struct result *result)
+{
+    double mb = (double)docs->text.len / 1e6, mega = (double)result->tokens / 1e6;
+    struct lk_buf quoted = {0};
+
+    if (settings->json) {
+        lk_json_quote(&quoted, name, strlen(name));
+        printf("{\"tokenizer\":%s,\"documents\":%zu,\"bytes\":%zu,\"tokens\":%zu,\"load_ms\":%.1f,"
+               "\"cold_mb_s\":%.1f,\"warm_mb_s\":%.1f,\"warm_mtokens_s\":%.1f,\"digest\":\"%s\"}\n",
+               lk_buf_cstr(&quoted), docs->n, docs->text.len, result->tokens, result->load * 1e3,
+               mb / result->cold, mb / result->warm, mega / result->warm, result->digest);
+    } else {
+        printf("%-24s %7.1f MB %9zu tokens  load %4.0f ms  cold %6.1f MB/s  warm %6.1f MB/s  "
+               "%5.1f Mtokens/s  %s\n",
+               name, mb, result->tokens, result->load * 1e3, mb / result->cold, mb / result->warm,
+               mega / result->warm, result->digest);
+    }
+    lk_buf_done(&quoted);
+}
+
+static int run(const char *directory, const struct documents *docs, const struct settings *settings)
+{
+    struct lk_tokenizer *tokenizer = NULL;
+    struct result result = {0};
+    struct lk_err err;
+    double start = now();
+
+    if (lk_test_tokenizer(directory, LK_SPECIAL_SPLIT, &tokenizer, &err) != LK_OK) {
+        fprintf(stderr, "bench_tokenise: %s\n", err.text);
+        return 1;
+    }
+    result.load = now() - start;
+    bool ok = measure(tokenizer, docs, settings, &result);
+    if (ok)
+        report(directory, docs, settings, &result);
+    lk_tokenizer_free(tokenizer);
+    return ok ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
-    struct lk_tokenizer *tokenizer = NULL;
-    struct lk_err err;
-    struct lk_buf text = {0};
+    struct settings settings = {.passes = 9};
+    struct documents docs = {0};
+    int i = 1;
 
-    if (argc < 3) {
-        fprintf(stderr, "usage: bench_tokenise DIRECTORY FILE...\n");
+    for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            settings.json = true;
+        else if (strcmp(argv[i], "--passes") == 0 && i + 1 < argc)
+            settings.passes = strtol(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--ids") == 0 && i + 1 < argc)
+            settings.ids = argv[++i];
+        else
+            break;
+    }
+    if (argc - i < 2 || settings.passes < 1 || settings.passes > PASSES_MAX) {
+        fprintf(stderr, "usage: bench_tokenise [--json] [--passes 1..%d] [--ids FILE] DIRECTORY FILE...\n",
+                PASSES_MAX);
         return 2;
     }
-    for (int i = 2; i < argc; i++) {
-        size_t n = 0;
-        uint8_t *data = lk_test_read("", argv[i], &n);
-        if (data == NULL || lk_utf8_valid_prefix(data, n) != n) {
-            fprintf(stderr, "bench_tokenise: %s: not readable as UTF-8\n", argv[i]);
-            return 1;
-        }
-        lk_buf_put(&text, data, n);
-        free(data);
-    }
-    double start = now();
-    if (lk_test_tokenizer(argv[1], LK_SPECIAL_SPLIT, &tokenizer, &err) != LK_OK) {
-        fprintf(stderr, "bench_tokenise: %s\n", err.text);
-        return 1;
-    }
-    report(argv[1], tokenizer, &text, now() - start);
-    lk_tokenizer_free(tokenizer);
-    lk_buf_done(&text);
-    return 0;
+    const char *directory = argv[i++];
+    bool ok = true;
+    for (; ok && i < argc; i++)
+        ok = read_documents(&docs, argv[i]);
+    int status = ok ? run(directory, &docs, &settings) : 1;
+    lk_buf_done(&docs.text);
+    free(docs.ends);
+    return status;
 }
