@@ -21,5 +21,6 @@ void explain_json(struct explain *e);
 const char *explain_then(enum lk_then then);
 extern const char *const explain_units[];    /* by enum lk_mixture_unit */
 extern const char *const explain_packs[];    /* by enum lk_pack */
+extern const char *const explain_specials[]; /* by enum lk_specials */
 
 #endif

@@ -137,6 +137,7 @@ void explain_json(struct explain *e)
     json_batches(out, recipe);
     json_u64(out, true, "weights", e->facts.weights);
     json_text(out, true, "mixture", explain_units[recipe->mixture]);
+    json_text(out, true, "special_in_text", explain_specials[recipe->tokenizer.special_in_text]);
     json_key(out, true, "datasets");
     lk_buf_puts(out, "[");
     for (uint32_t d = 0; d < e->facts.n; d++)

@@ -7,6 +7,7 @@
 
 const char *const explain_units[] = {"tokens", "bytes of text", "documents"};
 const char *const explain_packs[] = {"concat", "first_fit", "best_fit", "exact_fit"};
+const char *const explain_specials[] = {"split", "text", "error"};
 
 const char *explain_then(enum lk_then then)
 {
@@ -210,12 +211,19 @@ static void text_stage(struct lk_buf *out, const struct lk_recipe *recipe, uint3
 
 static void text_stages(struct explain *e)
 {
+    static const char *const specials[] = {
+        "the text of a special token inside a document becomes that token, and is counted",
+        "the text of a special token inside a document is text like any other, and is counted",
+        "the text of a special token inside a document makes its row malformed",
+    };
     const struct lk_recipe *recipe = e->stream.recipe;
     struct lk_buf *out = &e->out;
     lk_buf_putf(out, "\nstages\n  read: a malformed row, or one without its text, %s; one that crashes "
-                     "workers %s; one without tokens is dropped and counted\n",
+                     "workers %s; one without tokens is dropped and counted\n"
+                     "  tokenise: %s\n",
                 recipe->on_bad_row == LK_BAD_DROP ? "is dropped, counted and listed" : "stops the stream",
-                recipe->drop_crashing ? "is dropped, counted and listed" : "stops the stream");
+                recipe->drop_crashing ? "is dropped, counted and listed" : "stops the stream",
+                specials[recipe->tokenizer.special_in_text]);
     for (uint32_t i = 0; i < recipe->n_filters; i++)
         text_filter(out, &recipe->filter[i]);
     for (uint32_t i = 0; i < recipe->n_stages; i++)

@@ -3,7 +3,8 @@
 #include "core/plan.h"
 
 /* Words of the text: fixed here, because the keys of the configuration may be renamed one day. */
-static const char *const tokenizer_words[] = {"bytes", "hf", "pair"};
+static const char *const tokenizer_words[] = {"bytes", "hf", "pair", "tiktoken"};
+static const char *const special_words[] = {"split", "text", "error"};
 static const char *const mixture_words[] = {"tokens", "bytes", "samples"};
 static const char *const then_words[] = {"repeat", "stop", "release"};
 static const char *const bad_words[] = {"error", "drop"};
@@ -64,9 +65,11 @@ static void put_head(struct lk_buf *out, const struct lk_recipe *recipe)
     lk_buf_putf(out, "lanes %u\n", recipe->lanes);
     lk_buf_putf(out, "sequence %u\n", recipe->sequence);
     put_line(out, "tokenizer", tokenizer_words[recipe->tokenizer.source]);
+    if (recipe->tokenizer.source == LK_TOKENISE_TIKTOKEN)
+        put_text_line(out, "scheme", recipe->tokenizer.scheme);
     put_text_line(out, "append", recipe->tokenizer.append);
     put_text_line(out, "prepend", recipe->tokenizer.prepend);
-    put_line(out, "special_in_text", recipe->tokenizer.special_as_text ? "text" : "split");
+    put_line(out, "special_in_text", special_words[recipe->tokenizer.special_in_text]);
     put_line(out, "mixture", mixture_words[recipe->mixture]);
     if (recipe->block_rows == 0)
         put_line(out, "block_rows", "shard");

@@ -8,10 +8,11 @@
  *   seed <n>
  *   lanes <n>
  *   sequence <tokens>
- *   tokenizer bytes|hf|pair
+ *   tokenizer bytes|hf|pair|tiktoken
+ *   scheme <text>                              with tiktoken only
  *   append <text>|none                         as in the recipe; the tokenizer's digest fixes its id
  *   prepend <text>|none
- *   special_in_text split|text
+ *   special_in_text split|text|error
  *   mixture tokens|bytes|samples
  *   block_rows <n>|shard
  *   blocks permuted|sequential

@@ -24,7 +24,7 @@ struct lk_dataset_draft {
 
 struct lk_tokenizer_draft {
     bool bytes;
-    char *hf, *vocab, *merges;
+    char *hf, *vocab, *merges, *ranks, *scheme;
 };
 
 struct lk_stage_draft {

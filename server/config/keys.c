@@ -7,7 +7,7 @@
 
 static const char *const mixtures[] = {"tokens", "bytes", "samples", NULL};
 static const char *const thens[] = {"repeat", "stop", "release", NULL};
-static const char *const specials[] = {"split", "text", NULL};
+static const char *const specials[] = {"split", "text", "error", NULL};
 static const char *const block_orders[] = {"sequential", "permuted", NULL};
 static const char *const error_or_drop[] = {"error", "drop", NULL};
 static const char *const tails[] = {"drop", "pad", NULL};
@@ -48,7 +48,7 @@ static const struct lk_key keys[] = {
     {.path = "streams.*.sequence", .type = LK_KEY_U32, .required = true, .min = 1,
      .max = LK_SEQUENCE_MAX, .offset = S(recipe.sequence), .help = "tokens in a sequence"},
     {.path = "streams.*.tokenizer", .type = LK_KEY_SECTION, .required = true,
-     .help = "one of `hf`, `pair` and `bytes`, and what is put around documents"},
+     .help = "one of `hf`, `pair`, `tiktoken` and `bytes`, and what is put around documents"},
     {.path = "streams.*.datasets", .type = LK_KEY_OWN, .required = true, .read = lk_read_datasets,
      .form = "a mapping of dataset names to {path, text, weight, …}",
      .help = "what is mixed, by name. Names key the permutations, so a renamed dataset has another "
@@ -61,7 +61,7 @@ static const struct lk_key keys[] = {
     {.path = "streams.*.order", .type = LK_KEY_SECTION, .help = "how rows are ordered in an epoch"},
     {.path = "streams.*.on_bad_row", .type = LK_KEY_CHOICE, .def = "error",
      .choices = error_or_drop, .offset = S(recipe.on_bad_row),
-     .help = "a malformed row, or one without its text: stop, naming it, or drop, count and list it"},
+     .help = "a malformed row, one without its text, or one that `special_in_text: error` refuses: stop, naming it, or drop, count and list it"},
     {.path = "streams.*.on_crash", .type = LK_KEY_SWITCH, .def = "error", .choices = error_or_drop,
      .offset = S(recipe.drop_crashing),
      .help = "a row that kills three workers: stop, naming it, or drop, count and list it"},
@@ -86,6 +86,8 @@ static const struct lk_key keys[] = {
      .offset = S(tokenizer.hf), .help = "a Hugging Face tokenizer.json"},
     {.path = "streams.*.tokenizer.pair", .type = LK_KEY_SECTION,
      .help = "GPT-2's older pair of files"},
+    {.path = "streams.*.tokenizer.tiktoken", .type = LK_KEY_SECTION,
+     .help = "a file of ranks, by tiktoken's own rule"},
     {.path = "streams.*.tokenizer.bytes", .type = LK_KEY_BOOL, .offset = S(tokenizer.bytes),
      .help = "every byte is a token; 256 ends a text"},
     {.path = "streams.*.tokenizer.append", .type = LK_KEY_TEXT, .min = 1, .max = TEXT_MAX,
@@ -93,14 +95,21 @@ static const struct lk_key keys[] = {
      .help = "token put after each document: `eos`, `bos` or a token's text; without it, none"},
     {.path = "streams.*.tokenizer.prepend", .type = LK_KEY_TEXT, .min = 1, .max = TEXT_MAX,
      .offset = S(recipe.tokenizer.prepend), .help = "token put before each document, likewise"},
-    {.path = "streams.*.tokenizer.special_in_text", .type = LK_KEY_SWITCH, .def = "split",
-     .choices = specials, .offset = S(recipe.tokenizer.special_as_text),
+    {.path = "streams.*.tokenizer.special_in_text", .type = LK_KEY_CHOICE, .def = "split",
+     .choices = specials, .offset = S(recipe.tokenizer.special_in_text),
      .help = "the text of a special token inside a document becomes that token (`split`, Hugging "
-             "Face's rule), or is text like any other"},
+             "Face's rule), is `text` like any other, or makes the row malformed (`error`: see "
+             "`on_bad_row`). It is counted whichever it is"},
     {.path = "streams.*.tokenizer.pair.vocab", .type = LK_KEY_PATH, .min = 1, .max = PATH_LONG,
      .offset = S(tokenizer.vocab), .help = "vocab.json or encoder.json"},
     {.path = "streams.*.tokenizer.pair.merges", .type = LK_KEY_PATH, .min = 1, .max = PATH_LONG,
      .offset = S(tokenizer.merges), .help = "merges.txt or vocab.bpe"},
+
+    {.path = "streams.*.tokenizer.tiktoken.path", .type = LK_KEY_PATH, .min = 1, .max = PATH_LONG,
+     .offset = S(tokenizer.ranks), .help = "a .tiktoken file: one token in base64 and its rank a line"},
+    {.path = "streams.*.tokenizer.tiktoken.scheme", .type = LK_KEY_TEXT, .min = 1, .max = TEXT_MAX,
+     .offset = S(tokenizer.scheme),
+     .help = "the name of the pattern and special tokens that go with it, such as `cl100k_base`"},
 
     {.path = "streams.*.datasets.*.path", .type = LK_KEY_PATH, .required = true, .min = 1,
      .max = PATH_LONG, .offset = D(recipe.path),

@@ -30,6 +30,7 @@ void lk_recipe_done(struct lk_recipe *recipe)
     free(recipe->name);
     free(recipe->tokenizer.path);
     free(recipe->tokenizer.merges);
+    free(recipe->tokenizer.scheme);
     free(recipe->tokenizer.append);
     free(recipe->tokenizer.prepend);
     *recipe = (struct lk_recipe){0};
@@ -43,6 +44,8 @@ static void draft_done(struct lk_stream_draft *draft)
     free(draft->tokenizer.hf);
     free(draft->tokenizer.vocab);
     free(draft->tokenizer.merges);
+    free(draft->tokenizer.ranks);
+    free(draft->tokenizer.scheme);
     lk_filter_recipe_done(&draft->filter);
     lk_recipe_done(&draft->recipe);
 }
@@ -111,23 +114,37 @@ static enum lk_code check_batch(struct lk_reading *r, const struct lk_stream_dra
 
 /* ---- tokenizer ---- */
 
+/* Exactly one kind, and all that belongs to it. */
+static enum lk_code check_tokenizer(struct lk_reading *r, const struct lk_yaml *node,
+                                    const struct lk_tokenizer_draft *from)
+{
+    const struct lk_yaml *pair = lk_yaml_get(node, "pair");
+    const struct lk_yaml *tiktoken = lk_yaml_get(node, "tiktoken");
+    if ((from->hf != NULL) + (pair != NULL) + (tiktoken != NULL) + from->bytes != 1)
+        return lk_read_fail(r, node,
+                            "expected exactly one of \"hf: path\", \"pair: {vocab: path, merges: "
+                            "path}\", \"tiktoken: {path: path, scheme: name}\" and \"bytes: true\"");
+    if (pair != NULL && (from->vocab == NULL || from->merges == NULL))
+        return lk_read_fail(r, pair, "expected both \"vocab\" and \"merges\"");
+    if (tiktoken != NULL && (from->ranks == NULL || from->scheme == NULL))
+        return lk_read_fail(r, tiktoken, "expected both \"path\" and \"scheme\"");
+    return LK_OK;
+}
+
 static enum lk_code finish_tokenizer(struct lk_reading *r, struct lk_stream_draft *draft)
 {
     struct lk_tokenizer_draft *from = &draft->tokenizer;
     struct lk_tokenizer_recipe *to = &draft->recipe.tokenizer;
-    const struct lk_yaml *node = lk_yaml_get(draft->node, "tokenizer");
-    const struct lk_yaml *pair = lk_yaml_get(node, "pair");
     size_t mark = lk_path_push(r, "tokenizer");
 
-    if ((from->hf != NULL) + (pair != NULL) + from->bytes != 1)
-        return lk_read_fail(r, node,
-                            "expected exactly one of \"hf: path\", \"pair: {vocab: path, merges: "
-                            "path}\" and \"bytes: true\"");
-    if (pair != NULL && (from->vocab == NULL || from->merges == NULL))
-        return lk_read_fail(r, pair, "expected both \"vocab\" and \"merges\"");
-    to->source = from->bytes ? LK_TOKENISE_BYTES : pair != NULL ? LK_TOKENISE_PAIR : LK_TOKENISE_HF;
-    to->path = pair != NULL ? from->vocab : from->hf;
+    LK_TRY(check_tokenizer(r, lk_yaml_get(draft->node, "tokenizer"), from));
+    to->source = from->bytes           ? LK_TOKENISE_BYTES
+                 : from->hf != NULL    ? LK_TOKENISE_HF
+                 : from->vocab != NULL ? LK_TOKENISE_PAIR
+                                       : LK_TOKENISE_TIKTOKEN;
+    to->path = from->hf != NULL ? from->hf : from->vocab != NULL ? from->vocab : from->ranks;
     to->merges = from->merges;
+    to->scheme = from->scheme;
     *from = (struct lk_tokenizer_draft){0};
     lk_path_pop(r, mark);
     return LK_OK;

@@ -44,15 +44,27 @@ struct lk_dataset_recipe {
     uint32_t group;  /* homogeneity group for `pack: within`, 0… */
 };
 
-enum lk_tokenizer_source { LK_TOKENISE_BYTES, LK_TOKENISE_HF, LK_TOKENISE_PAIR };
+enum lk_tokenizer_source {
+    LK_TOKENISE_BYTES,
+    LK_TOKENISE_HF,
+    LK_TOKENISE_PAIR,
+    LK_TOKENISE_TIKTOKEN,
+};
+
+enum lk_specials { /* the text of a special token inside a document … */
+    LK_SPECIALS_SPLIT, /* … becomes that token */
+    LK_SPECIALS_TEXT,  /* … is text like any other */
+    LK_SPECIALS_ERROR, /* … makes its row malformed */
+};
 
 struct lk_tokenizer_recipe {
     enum lk_tokenizer_source source;
-    char *path;    /* tokenizer.json, or vocab.json of a pair; NULL for bytes */
+    char *path;    /* tokenizer.json, vocab.json of a pair, or a .tiktoken file; NULL for bytes */
     char *merges;  /* of a pair */
+    char *scheme;  /* of a .tiktoken file: which pattern and special tokens go with its ranks */
     char *append;  /* token put after each document: "eos", a token's text, or NULL for none */
     char *prepend; /* token put before each document, likewise */
-    bool special_as_text;
+    enum lk_specials special_in_text;
 };
 
 struct lk_filter_recipe {      /* a row passes when all that is set holds */

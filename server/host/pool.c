@@ -77,7 +77,8 @@ static Lk__WorkerStream *stream_of(const struct pool_stream *s)
     to->tokenizer_kind = (uint32_t)stream_tokenizer_kind(r->tokenizer.source);
     to->tokenizer_path = absolute(r->tokenizer.path);
     to->tokenizer_merges = absolute(r->tokenizer.merges);
-    to->special_as_text = r->tokenizer.special_as_text;
+    to->tokenizer_scheme = text_of(r->tokenizer.scheme);
+    to->special_in_text = (uint32_t)stream_special_in_text(r->tokenizer.special_in_text);
     to->tokenizer_digest.len = 16;
     to->tokenizer_digest.data = lk_alloc(16);
     lk_digest_put(s->tokenizer_digest, to->tokenizer_digest.data);

@@ -15,8 +15,19 @@ enum lk_tokenizer_kind stream_tokenizer_kind(enum lk_tokenizer_source source)
         [LK_TOKENISE_BYTES] = LK_TOKENIZER_BYTES,
         [LK_TOKENISE_HF] = LK_TOKENIZER_HF,
         [LK_TOKENISE_PAIR] = LK_TOKENIZER_PAIR,
+        [LK_TOKENISE_TIKTOKEN] = LK_TOKENIZER_TIKTOKEN,
     };
     return kind[source];
+}
+
+enum lk_special_in_text stream_special_in_text(enum lk_specials specials)
+{
+    static const enum lk_special_in_text special[] = {
+        [LK_SPECIALS_SPLIT] = LK_SPECIAL_SPLIT,
+        [LK_SPECIALS_TEXT] = LK_SPECIAL_TEXT,
+        [LK_SPECIALS_ERROR] = LK_SPECIAL_ERROR,
+    };
+    return special[specials];
 }
 
 enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenizer **ret_tokenizer,
@@ -25,9 +36,10 @@ enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenize
     const struct lk_tokenizer_recipe *from = &recipe->tokenizer;
     struct lk_tokenizer_paths paths = {
         .kind = stream_tokenizer_kind(from->source),
-        .special_in_text = from->special_as_text ? LK_SPECIAL_TEXT : LK_SPECIAL_SPLIT,
+        .special_in_text = stream_special_in_text(from->special_in_text),
         .main = from->path,
         .merges = from->merges,
+        .scheme = from->scheme,
     };
     return lk_tokenizer_open(&paths, lk_file_read_all, ret_tokenizer, err);
 }

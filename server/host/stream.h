@@ -44,8 +44,9 @@ uint64_t stream_worker_cache(const struct lk_runtime *runtime);
 enum lk_code stream_check_cache(const struct stream *stream, const struct lk_runtime *runtime,
                                 struct lk_err *err);
 
-/* A recipe's word for a kind of tokenizer, in the ops' terms. */
+/* A recipe's words for a kind of tokenizer, and for what special tokens in text are, in the ops' terms. */
 enum lk_tokenizer_kind stream_tokenizer_kind(enum lk_tokenizer_source source);
+enum lk_special_in_text stream_special_in_text(enum lk_specials specials);
 
 /* The tokenizer that a recipe asks for, and the ids of its appended and prepended tokens. */
 enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenizer **ret_tokenizer,

@@ -37,9 +37,10 @@ static enum lk_code load_tokenizer(const Lk__WorkerStream *wire,
 {
     struct lk_tokenizer_paths paths = {
         .kind = (enum lk_tokenizer_kind)wire->tokenizer_kind,
-        .special_in_text = wire->special_as_text ? LK_SPECIAL_TEXT : LK_SPECIAL_SPLIT,
+        .special_in_text = (enum lk_special_in_text)wire->special_in_text,
         .main = wire->tokenizer_path,
         .merges = wire->tokenizer_merges,
+        .scheme = wire->tokenizer_scheme,
     };
     return lk_tokenizer_open(&paths, lk_file_read_all, ret_tokenizer, err);
 }

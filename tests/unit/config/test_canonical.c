@@ -130,6 +130,8 @@ static const char *const changes[][2] = {
     {", append: eos", ""},
     {"append: eos", "append: eos, prepend: bos"},
     {"append: eos", "append: eos, special_in_text: text"},
+    {"append: eos", "append: eos, special_in_text: error"},
+    {"hf: gpt2/tokenizer.json", "tiktoken: {path: gpt2/tokenizer.json, scheme: gpt2}"},
     {"mixture: tokens", "mixture: bytes"},
     {"mixture: tokens", "mixture: samples"},
     {"block_rows: 256", "block_rows: 255"},
@@ -241,6 +243,27 @@ START_TEST(data_and_tokenizer_change_both_digests)
 }
 END_TEST
 
+/* The scheme of a file of ranks decides ids as the file does; others have no such line. */
+START_TEST(the_scheme_of_ranks_is_part_of_the_order)
+{
+    static const char *const forms[] = {"tiktoken: {path: r.tiktoken, scheme: cl100k_base}",
+                                        "tiktoken: {path: q.tiktoken, scheme: cl100k_base}",
+                                        "tiktoken: {path: r.tiktoken, scheme: o200k_base}"};
+    struct identity id[3];
+    for (int i = 0; i < 3; i++) {
+        char *text = sample_with("hf: gpt2/tokenizer.json", forms[i]);
+        identify(text, &id[i]);
+        free(text);
+    }
+    ck_assert_ptr_nonnull(strstr(lk_buf_cstr(&id[0].order_text),
+                                 "\ntokenizer tiktoken\nscheme \"cl100k_base\"\nappend \"eos\"\n"));
+    ck_assert(lk_digest_equal(id[0].order, id[1].order));
+    ck_assert(!lk_digest_equal(id[0].order, id[2].order));
+    for (int i = 0; i < 3; i++)
+        identity_done(&id[i]);
+}
+END_TEST
+
 /* A text that tries to look like the end of its own line. */
 START_TEST(texts_cannot_imitate_other_lines)
 {
@@ -270,6 +293,7 @@ Suite *suite(void)
     tcase_add_loop_test(t, runtime_settings_paths_and_the_streams_name_change_neither, 0,
                         (int)(sizeof irrelevant / sizeof *irrelevant));
     tcase_add_test(t, data_and_tokenizer_change_both_digests);
+    tcase_add_test(t, the_scheme_of_ranks_is_part_of_the_order);
     tcase_add_test(t, texts_cannot_imitate_other_lines);
     suite_add_tcase(s, t);
     return s;

@@ -26,7 +26,7 @@ START_TEST(the_sample_becomes_the_recipe_it_describes)
     ck_assert_str_eq(r->tokenizer.path, "/conf/gpt2/tokenizer.json");
     ck_assert_str_eq(r->tokenizer.append, "eos");
     ck_assert_ptr_null(r->tokenizer.prepend);
-    ck_assert(!r->tokenizer.special_as_text);
+    ck_assert_int_eq(r->tokenizer.special_in_text, LK_SPECIALS_SPLIT);
     ck_assert_int_eq(r->mixture, LK_MEASURE_TOKENS);
     ck_assert_uint_eq(r->block_rows, 256);
     ck_assert(r->permute_blocks && r->permute_rows);
@@ -199,6 +199,9 @@ static const struct mistake mistakes[] = {
     {"hf: gpt2/tokenizer.json, ", "", "tokenizer: expected exactly one of"},
     {"hf: gpt2/tokenizer.json", "hf: a, bytes: true", "tokenizer: expected exactly one of"},
     {"hf: gpt2/tokenizer.json", "pair: {vocab: v.json}", "expected both \"vocab\" and \"merges\""},
+    {"hf: gpt2/tokenizer.json", "tiktoken: {path: r.tiktoken}", "expected both \"path\" and \"scheme\""},
+    {"append: eos", "tiktoken: {path: r, scheme: gpt2}", "expected exactly one of"},
+    {"append: eos", "special_in_text: refuse", "\"split\", \"text\" or \"error\""},
     {"hf: gpt2/tokenizer.json", "bytes: false", "expected exactly one of"},
     {"hf: gpt2/tokenizer.json, append: eos", "hf: a, append: ''", "append: expected a text"},
     {"epochs: 2, then: release", "epochs: 2, then: repeat", "\"repeat\" means passes without end"},

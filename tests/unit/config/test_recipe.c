@@ -260,7 +260,18 @@ START_TEST(the_other_words_are_stored_as_what_they_say)
     ck_assert_str_eq(r->tokenizer.merges, "/conf/m.txt");
     ck_assert_str_eq(r->tokenizer.prepend, "bos");
     ck_assert_ptr_null(r->tokenizer.append);
-    ck_assert(r->tokenizer.special_as_text);
+    ck_assert_int_eq(r->tokenizer.special_in_text, LK_SPECIALS_TEXT);
+    ck_assert_ptr_null(r->tokenizer.scheme);
+    lk_config_done(&config);
+    must_parse_with("hf: gpt2/tokenizer.json, append: eos",
+                    "tiktoken: {path: r.tiktoken, scheme: o200k_base}, special_in_text: error",
+                    &config);
+    r = &config.stream[0];
+    ck_assert_int_eq(r->tokenizer.source, LK_TOKENISE_TIKTOKEN);
+    ck_assert_str_eq(r->tokenizer.path, "/conf/r.tiktoken");
+    ck_assert_str_eq(r->tokenizer.scheme, "o200k_base");
+    ck_assert_ptr_null(r->tokenizer.merges);
+    ck_assert_int_eq(r->tokenizer.special_in_text, LK_SPECIALS_ERROR);
     lk_config_done(&config);
 }
 END_TEST
