@@ -44,6 +44,8 @@ static struct lk_digest digest_of(const struct lk_tokenizer *tokenizer,
         lk_digest_put(lk_digest_of(files->merges, files->merges_bytes), part);
         lk_buf_put(&buf, part, sizeof part);
     }
+    if (files->kind == LK_TOKENIZER_TIKTOKEN)
+        lk_buf_putf(&buf, "scheme %s\n", files->scheme == NULL ? "" : files->scheme);
     /* Of the configuration only this can change an id, not its chat template. */
     lk_buf_putf(&buf, "%d eos %s\nbos %s\n", tokenizer->has_config,
                 tokenizer->eos == NULL ? "" : tokenizer->eos,

@@ -58,7 +58,7 @@ void lk_tokenizer_free(struct lk_tokenizer *tokenizer); /* NULL is fine */
 /* Number of ids: every id that encode can return is below it. At most 2^24. */
 uint32_t lk_tokenizer_vocab(const struct lk_tokenizer *tokenizer);
 
-/* Digest of everything that can change an id (the files' bytes, special_in_text, kind). */
+/* Digest of everything that can change an id (the files' bytes, special_in_text, kind, scheme). */
 struct lk_digest lk_tokenizer_digest(const struct lk_tokenizer *tokenizer);
 
 /* One line each, separated by '\n', for the log; "" when there is nothing to say. */
