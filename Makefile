@@ -197,7 +197,7 @@ BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/bench_*.c))
 bench: ## measure, print a table, write build/bench.json; BENCH=quick: the rough figures in a minute
 	@deploy/deps.sh demo
 	@+$(MAKE) --no-print-directory -j$(JOBS) all $(BENCH_BIN)
-	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers
+	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers all
 	@BENCH=$(BENCH) python3 tests/bench/bench.py $(BUILD)
 
 deps: ## install the packages that building and testing need

@@ -3,9 +3,9 @@
 # with. Does nothing when it is there.
 set -eu
 [ $# -eq 1 ] || { echo "usage: $0 DEST" >&2; exit 2; }
-if "$1/bin/python" -c 'import numpy, tokenizers' 2>/dev/null; then
+if "$1/bin/python" -c 'import numpy, tiktoken, tokenizers' 2>/dev/null; then
     exit 0
 fi
 python3 -m venv "$1"
-"$1/bin/pip" install -q --disable-pip-version-check tokenizers numpy
-"$1/bin/python" -c 'import numpy, tokenizers'
+"$1/bin/pip" install -q --disable-pip-version-check tokenizers tiktoken numpy
+"$1/bin/python" -c 'import numpy, tiktoken, tokenizers'
