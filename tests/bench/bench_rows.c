@@ -1,16 +1,21 @@
 /*
  * What reading costs: scanning shards into an index, and the text field out of JSON rows.
- * Usage: bench_rows DATASET [FIELD]; prints one line a run. Read everything once before: what is
- * measured is the program, not the disk.
+ *
+ *   bench_rows DATASET [FIELD]                          one line a run
+ *   bench_rows --tokens TOKENIZER.JSON FIELD DATASET…   all the way to tokens, see rows_to_tokens.h
+ *
+ * Read everything once before: what is measured is the program, not the disk.
  */
 #include "base/mem.h"
 #include "format/format.h"
 #include "op/fields.h"
 #include "store/file.h"
 #include "store/list.h"
+#include "tests/bench/rows_to_tokens.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static double now(clockid_t clock)
@@ -98,8 +103,15 @@ int main(int argc, char **argv)
     struct lk_dataset_files files;
     struct lk_index index = {0};
     struct lk_err err;
+    if (argc >= 5 && strcmp(argv[1], "--tokens") == 0) {
+        if (rows_to_tokens(argv[2], argv[3], (const char *const *)argv + 4, (unsigned)argc - 4, &err) !=
+            LK_OK)
+            die(&err);
+        return 0;
+    }
     if (argc < 2 || argc > 3) {
-        (void)fputs("usage: bench_rows DATASET [FIELD]\n", stderr);
+        (void)fputs("usage: bench_rows DATASET [FIELD]\n"
+                    "       bench_rows --tokens TOKENIZER.JSON FIELD DATASET...\n", stderr);
         return 2;
     }
     if (lk_dataset_list(argv[1], &files, &err) != LK_OK)
