@@ -58,18 +58,29 @@ static void put_text_line(struct lk_buf *out, const char *key, const char *text)
     lk_buf_puts(out, "\n");
 }
 
-static void put_head(struct lk_buf *out, const struct lk_recipe *recipe)
+static void put_tokenizer(struct lk_buf *out, const struct lk_recipe *recipe)
 {
-    lk_buf_putf(out, "lanekeeper-order %d\n", LK_ORDER_VERSION);
-    lk_buf_putf(out, "seed %llu\n", (unsigned long long)recipe->seed);
-    lk_buf_putf(out, "lanes %u\n", recipe->lanes);
-    lk_buf_putf(out, "sequence %u\n", recipe->sequence);
     put_line(out, "tokenizer", tokenizer_words[recipe->tokenizer.source]);
     if (recipe->tokenizer.source == LK_TOKENISE_TIKTOKEN)
         put_text_line(out, "scheme", recipe->tokenizer.scheme);
     put_text_line(out, "append", recipe->tokenizer.append);
     put_text_line(out, "prepend", recipe->tokenizer.prepend);
     put_line(out, "special_in_text", special_words[recipe->tokenizer.special_in_text]);
+}
+
+static void put_bad_rows(struct lk_buf *out, const struct lk_recipe *recipe)
+{
+    put_line(out, "on_bad_row", bad_words[recipe->on_bad_row]);
+    put_line(out, "on_crash", bad_words[recipe->drop_crashing]);
+}
+
+static void put_head(struct lk_buf *out, const struct lk_recipe *recipe)
+{
+    lk_buf_putf(out, "lanekeeper-order %d\n", LK_ORDER_VERSION);
+    lk_buf_putf(out, "seed %llu\n", (unsigned long long)recipe->seed);
+    lk_buf_putf(out, "lanes %u\n", recipe->lanes);
+    lk_buf_putf(out, "sequence %u\n", recipe->sequence);
+    put_tokenizer(out, recipe);
     put_line(out, "mixture", mixture_words[recipe->mixture]);
     if (recipe->block_rows == 0)
         put_line(out, "block_rows", "shard");
@@ -77,8 +88,7 @@ static void put_head(struct lk_buf *out, const struct lk_recipe *recipe)
         lk_buf_putf(out, "block_rows %u\n", recipe->block_rows);
     put_line(out, "blocks", order_words[recipe->permute_blocks]);
     put_line(out, "rows", order_words[recipe->permute_rows]);
-    put_line(out, "on_bad_row", bad_words[recipe->on_bad_row]);
-    put_line(out, "on_crash", bad_words[recipe->drop_crashing]);
+    put_bad_rows(out, recipe);
 }
 
 static void put_dataset(struct lk_buf *out, const struct lk_dataset_recipe *dataset)
@@ -166,4 +176,22 @@ void lk_recipe_digests(const struct lk_recipe *recipe, const struct lk_digest *d
     lk_buf_done(&order);
     lk_buf_done(&batches);
     lk_buf_done(&stream);
+}
+
+struct lk_digest lk_recipe_ops_digest(const struct lk_recipe *recipe, uint32_t dataset,
+                                      struct lk_digest tokenizer)
+{
+    struct lk_buf text = {0};
+    char hex[LK_DIGEST_HEX];
+    lk_buf_putf(&text, "lanekeeper-counts %d\n", LK_COUNTS_VERSION);
+    put_tokenizer(&text, recipe);
+    put_bad_rows(&text, recipe);
+    put_text_line(&text, "text", recipe->dataset[dataset].text);
+    for (uint32_t i = 0; i < recipe->n_filters; i++)
+        put_filter(&text, &recipe->filter[i]);
+    lk_digest_hex(tokenizer, hex);
+    put_line(&text, "tokenizer-data", hex);
+    struct lk_digest digest = lk_digest_of(text.data, text.len);
+    lk_buf_done(&text);
+    return digest;
 }

@@ -44,6 +44,10 @@
  *                   then "tokenizer-data <hex>\n" (the tokenizer's digest)
  *   stream digest = XXH3-128 of: "order <hex of the order digest>\n", then the batch text
  *
+ * What can change what measuring a row yields has a digest of its own, for each dataset: the ops digest. It
+ * is XXH3-128 of: "lanekeeper-counts <n>\n" (LK_COUNTS_VERSION), the lines from tokenizer to
+ * special_in_text, on_bad_row and on_crash, "text <text>\n", the filters, and "tokenizer-data <hex>\n".
+ *
  * <hex> is 32 lower-case digits, high half first. The stream's name, paths and the runtime settings
  * are in neither: data and tokenizer enter by what they are, not by where they lie.
  */
@@ -54,6 +58,8 @@
 #include "base/mem.h"
 #include "core/recipe.h"
 
+#define LK_COUNTS_VERSION 1 /* names how rows are measured: a change of it makes kept counts worthless */
+
 /* Appends both texts. */
 void lk_recipe_canonical(const struct lk_recipe *recipe, struct lk_buf *order_text,
                          struct lk_buf *batch_text);
@@ -62,5 +68,9 @@ void lk_recipe_canonical(const struct lk_recipe *recipe, struct lk_buf *order_te
 void lk_recipe_digests(const struct lk_recipe *recipe, const struct lk_digest *dataset_digest,
                        struct lk_digest tokenizer, struct lk_digest *ret_order,
                        struct lk_digest *ret_stream);
+
+/* How rows of dataset @dataset are measured. */
+struct lk_digest lk_recipe_ops_digest(const struct lk_recipe *recipe, uint32_t dataset,
+                                      struct lk_digest tokenizer);
 
 #endif

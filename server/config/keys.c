@@ -214,6 +214,8 @@ static const struct lk_key keys[] = {
      .offset = R(prefetch_steps), .help = "steps made ready ahead of the highest one asked for"},
     {.path = "runtime.snapshots", .type = LK_KEY_SECTION,
      .help = "saved states of lanes: they save time, never correctness"},
+    {.path = "runtime.counts", .type = LK_KEY_SECTION,
+     .help = "token counts of rows that were measured once: they save time, never correctness"},
     {.path = "runtime.index_dir", .type = LK_KEY_PATH, .def = "index", .min = 1, .max = PATH_LONG,
      .offset = R(index_dir), .help = "folder of the datasets' indexes"},
     {.path = "runtime.log_level", .type = LK_KEY_CHOICE, .def = "info", .choices = log_levels,
@@ -239,6 +241,15 @@ static const struct lk_key keys[] = {
      .offset = R(snapshot_every), .help = "steps between snapshots; 0 writes none"},
     {.path = "runtime.snapshots.keep", .type = LK_KEY_U32, .def = "8", .min = 1, .max = 1000000,
      .offset = R(snapshot_keep), .help = "newest snapshots kept of each lane; older ones are thinned out with their age"},
+
+    {.path = "runtime.counts.dir", .type = LK_KEY_PATH, .def = "counts", .min = 1, .max = PATH_LONG,
+     .offset = R(counts_dir),
+     .help = "folder of the counts; daemons, and machines, may share it"},
+    {.path = "runtime.counts.size", .type = LK_KEY_SIZE, .def = "4GiB", .max = TERA,
+     .offset = R(counts_bytes),
+     .help = "bytes of all its files, about two a row; the oldest go first. 0 keeps none"},
+    {.path = "runtime.counts.memory", .type = LK_KEY_SIZE, .def = "64MiB", .min = 1u << 20, .max = TERA,
+     .offset = R(counts_memory), .help = "memory for counts"},
 };
 
 const struct lk_key *lk_keys(size_t *ret_n)

@@ -20,6 +20,7 @@ void lk_runtime_done(struct lk_runtime *runtime)
     free(runtime->workers_listen);
     free(runtime->worker_token_file);
     free(runtime->snapshot_dir);
+    free(runtime->counts_dir);
     free(runtime->index_dir);
     *runtime = (struct lk_runtime){0};
 }

@@ -38,6 +38,10 @@ struct lk_runtime {
     uint32_t snapshot_keep;  /* newest snapshots kept of each lane, 1… */
     char *index_dir;         /* see lk_config_index_path */
 
+    char *counts_dir;
+    uint64_t counts_bytes;   /* of all files in it; 0 = none are kept */
+    uint64_t counts_memory;  /* bytes */
+
     enum lk_log_level log_level;
     uint32_t stall_timeout_ms; /* unhealthy when nothing has moved for so long although it was asked to */
     uint32_t drain_timeout_ms; /* after SIGTERM, at most so long until the process ends */

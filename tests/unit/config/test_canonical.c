@@ -264,6 +264,77 @@ START_TEST(the_scheme_of_ranks_is_part_of_the_order)
 }
 END_TEST
 
+/* Of the dataset "code", which is the first. */
+static struct lk_digest ops_of(const char *find, const char *replace, const char *tokenizer)
+{
+    struct lk_config config;
+    must_parse_with(find, replace, &config);
+    struct lk_digest ops = lk_recipe_ops_digest(&config.stream[0], 0, lk_digest_of(tokenizer, 1));
+    lk_config_done(&config);
+    return ops;
+}
+
+/* What cannot change a row's measure: another order of the same data finds its counts again. */
+static const char *const no_measuring[][2] = {
+    {"seed: 1", "seed: 2"},
+    {"lanes: 8", "lanes: 16"},
+    {"sequence: 2048", "sequence: 1024"},
+    {"batch: 64", "batch: 32"},
+    {"mixture: tokens", "mixture: bytes"},
+    {"block_rows: 256", "block_rows: 255"},
+    {"block_rows: 256", "blocks: sequential"},
+    {"shuffle_rows: true", "shuffle_rows: false"},
+    {"seed: 1", "seed: 1\n    tail: pad"},
+    {"seed: 1", "seed: 1\n    pad_id: 1"},
+    {"seed: 1", "seed: 1\n    epochs: 1"},
+    {"code:", "cod:"},
+    {"text: text", "text: txt"}, /* of another dataset */
+    {"weight: 2", "weight: 6"},
+    {"epochs: 2", "epochs: 3"},
+    {"max_tokens: 8192", "max_tokens: 8191"},
+    {"      - shuffle: {buffer: 1024}\n", ""},
+    {"pool: 512", "pool: 511"},
+    {"exact_fit, pool: 512", "concat"},
+    {"  workers: 2", "  workers: 5"},
+    {"pretrain:", "renamed:"},
+    {"/data/code/", "/moved/code/"},
+    {"gpt2/tokenizer.json", "moved/tokenizer.json"},
+};
+
+START_TEST(what_measures_nothing_changes_no_ops_digest)
+{
+    struct lk_digest ops = ops_of("seed: 1", "seed: 1", "t");
+    ck_assert(lk_digest_equal(ops, ops_of(no_measuring[_i][0], no_measuring[_i][1], "t")));
+}
+END_TEST
+
+static const char *const measuring[][2] = {
+    {"hf: gpt2/tokenizer.json", "bytes: true"},
+    {"append: eos", "append: bos"},
+    {", append: eos", ""},
+    {"append: eos", "append: eos, prepend: bos"},
+    {"append: eos", "append: eos, special_in_text: text"},
+    {"append: eos", "append: eos, special_in_text: error"},
+    {"hf: gpt2/tokenizer.json", "tiktoken: {path: gpt2/tokenizer.json, scheme: gpt2}"},
+    {"seed: 1", "seed: 1\n    on_bad_row: drop"},
+    {"seed: 1", "seed: 1\n    on_crash: drop"},
+    {"text: body.content", "text: body"},
+    {"min_bytes: 64", "min_bytes: 65"},
+    {"max_bytes: 2MiB", "max_bytes: 2MB"},
+    {"max_bytes: 2MiB", "max_tokens: 2097152"},
+    {"max_bytes: 2MiB", "min_tokens: 1"},
+    {"max_bytes: 2MiB", "max_bytes: 2MiB, field: lang, equals: en"},
+    {"      - filter: {min_bytes: 64, max_bytes: 2MiB}\n", ""},
+};
+
+START_TEST(what_measures_changes_the_ops_digest)
+{
+    struct lk_digest ops = ops_of("seed: 1", "seed: 1", "t");
+    ck_assert(!lk_digest_equal(ops, ops_of(measuring[_i][0], measuring[_i][1], "t")));
+    ck_assert(!lk_digest_equal(ops, ops_of("seed: 1", "seed: 1", "u")));
+}
+END_TEST
+
 /* A text that tries to look like the end of its own line. */
 START_TEST(texts_cannot_imitate_other_lines)
 {
@@ -294,6 +365,10 @@ Suite *suite(void)
                         (int)(sizeof irrelevant / sizeof *irrelevant));
     tcase_add_test(t, data_and_tokenizer_change_both_digests);
     tcase_add_test(t, the_scheme_of_ranks_is_part_of_the_order);
+    tcase_add_loop_test(t, what_measures_nothing_changes_no_ops_digest, 0,
+                        (int)(sizeof no_measuring / sizeof *no_measuring));
+    tcase_add_loop_test(t, what_measures_changes_the_ops_digest, 0,
+                        (int)(sizeof measuring / sizeof *measuring));
     tcase_add_test(t, texts_cannot_imitate_other_lines);
     suite_add_tcase(s, t);
     return s;
