@@ -73,14 +73,16 @@ static inline struct lk_key lk_key_of(const uint8_t *p, size_t n, const uint8_t 
     return key;
 }
 
-static inline size_t lk_key_hash(struct lk_key key)
+/* Both halves of a product of the two (as in wyhash, Wang Yi): every bit of the key counts. */
+static inline uint32_t lk_key_hash(struct lk_key key)
 {
-    uint64_t h = (key.lo ^ key.hi * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
-    return (size_t)(h ^ h >> 32);
+    unsigned __int128 product = (unsigned __int128)(key.lo ^ 0x9e3779b97f4a7c15u) *
+                                (key.hi ^ 0xd6e8feb86659fd93u);
+    return (uint32_t)((uint64_t)product ^ (uint64_t)(product >> 64));
 }
 
 /* The id of a short piece that is one token, or LK_NO_ID. */
-static inline uint32_t lk_bpe_word(const struct lk_bpe *bpe, struct lk_key key, size_t hash)
+static inline uint32_t lk_bpe_word(const struct lk_bpe *bpe, struct lk_key key, uint32_t hash)
 {
     for (size_t at = hash & bpe->words_mask; bpe->words[at].key.hi != 0;
          at = (at + 1) & bpe->words_mask)

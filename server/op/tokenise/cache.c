@@ -1,71 +1,215 @@
 #include "op/tokenise/cache.h"
 
+#include "base/digest.h"
+
 #include <stdlib.h>
+#include <sys/mman.h>
+
+#define GROW 4 /* times as many entries */
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* ---- memory ---- */
+
+/* A large table is spread over pages so thinly that looking up pages costs more than the entries: hence
+ * huge ones, where the system has them. */
+static void entries_new(struct lk_cache *cache, size_t n)
+{
+    size_t bytes = n * sizeof *cache->entries;
+
+    if (bytes < HUGE_PAGE) {
+        cache->memory = lk_zalloc(n + 1, sizeof *cache->entries);
+        cache->memory_bytes = 0;
+        cache->entries = (void *)(((uintptr_t)cache->memory + 31) & ~(uintptr_t)31);
+    } else {
+        cache->memory_bytes = bytes + HUGE_PAGE;
+        cache->memory = mmap(NULL, cache->memory_bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        LK_CHECK(cache->memory != MAP_FAILED);
+        cache->entries =
+            (void *)(((uintptr_t)cache->memory + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+        (void)madvise(cache->entries, bytes, MADV_HUGEPAGE);
+    }
+    cache->mask = n - 1;
+    cache->used = 0;
+}
+
+static void entries_free(void *memory, size_t memory_bytes)
+{
+    if (memory_bytes == 0)
+        free(memory);
+    else
+        (void)munmap(memory, memory_bytes);
+}
+
+void lk_cache_init_sized(struct lk_cache *cache, size_t entries_max, size_t ring_max)
+{
+    *cache = (struct lk_cache){.entries_max = entries_max, .ring_max = ring_max};
+    entries_new(cache, entries_max < LK_CACHE_ENTRIES_MIN ? entries_max : LK_CACHE_ENTRIES_MIN);
+    cache->ring_n = ring_max < LK_CACHE_RING_MIN ? ring_max : LK_CACHE_RING_MIN;
+    cache->ring = lk_zalloc(cache->ring_n, sizeof *cache->ring);
+}
 
 void lk_cache_init(struct lk_cache *cache)
 {
-    cache->hot_memory = lk_zalloc(LK_CACHE_HOT + 1, sizeof *cache->hot);
-    cache->hot = (struct lk_cache_hot *)(((uintptr_t)cache->hot_memory + 63) & ~(uintptr_t)63);
-    cache->sets = lk_zalloc(LK_CACHE_SETS, sizeof *cache->sets);
-    cache->longs = lk_zalloc(LK_CACHE_LONG_SLOTS, sizeof *cache->longs);
-    cache->arena = lk_zalloc(LK_CACHE_ARENA, sizeof *cache->arena);
-    cache->arena_n = 0;
+    lk_cache_init_sized(cache, LK_CACHE_ENTRIES_MAX, LK_CACHE_RING_MAX);
 }
 
 void lk_cache_done(struct lk_cache *cache)
 {
-    free(cache->hot_memory);
-    free(cache->sets);
-    free(cache->longs);
-    free(cache->arena);
+    entries_free(cache->memory, cache->memory_bytes);
+    free(cache->ring);
     *cache = (struct lk_cache){0};
 }
 
-void lk_cache_put(struct lk_cache *cache, struct lk_key key, size_t hash, const uint32_t *ids,
-                  size_t n)
-{
-    struct lk_cache_short *set = cache->sets[hash % LK_CACHE_SETS];
-
-    set[1] = set[0];
-    set[0].key = key;
-    set[0].n = (uint32_t)n;
-    memcpy(set[0].ids, ids, n * sizeof *ids);
-}
+/* ---- the ring ---- */
 
 static size_t words_of(size_t bytes)
 {
     return (bytes + 3) / 4;
 }
 
-const uint32_t *lk_cache_find_long(const struct lk_cache *cache, uint64_t hash, const uint8_t *bytes,
-                                   size_t n, size_t *ret_ids_n)
+/* Room for @need words in a row. The oldest go, once the ring has its full size; before that none do, so
+ * that every word keeps its place when it grows. */
+static uint64_t ring_take(struct lk_cache *cache, size_t need)
 {
-    const struct lk_cache_long *slot = &cache->longs[hash % LK_CACHE_LONG_SLOTS];
-
-    if (slot->bytes != n || slot->hash != hash || memcmp(cache->arena + slot->start, bytes, n) != 0)
-        return NULL;
-    *ret_ids_n = slot->n;
-    return cache->arena + slot->start + words_of(n);
+    while (cache->head + need > cache->ring_n && cache->ring_n < cache->ring_max) {
+        cache->ring_n *= 2;
+        cache->ring = lk_resize(cache->ring, cache->ring_n, sizeof *cache->ring);
+    }
+    size_t at = cache->head & (cache->ring_n - 1);
+    if (at + need > cache->ring_n)
+        cache->head += cache->ring_n - at;
+    uint64_t start = cache->head;
+    cache->head += need;
+    return start;
 }
 
-void lk_cache_put_long(struct lk_cache *cache, uint64_t hash, const uint8_t *bytes, size_t n,
-                       const uint32_t *ids, size_t ids_n)
+static uint32_t *ring_at(const struct lk_cache *cache, uint64_t start)
 {
-    size_t need = words_of(n) + ids_n;
+    return cache->ring + (start & (cache->ring_n - 1));
+}
 
-    if (n > LK_CACHE_LONG_BYTES)
-        return;
-    if (cache->arena_n + need > LK_CACHE_ARENA) { /* full: start over */
-        memset(cache->longs, 0, LK_CACHE_LONG_SLOTS * sizeof *cache->longs);
-        cache->arena_n = 0;
+/* ---- the table ---- */
+
+struct lk_key lk_cache_long_key(const uint8_t *bytes, size_t n)
+{
+    return (struct lk_key){.lo = lk_hash64(bytes, n, 0), .hi = n};
+}
+
+/* The bytes of @entry's piece that lie in the ring: none of a short one, whose key has them. */
+static size_t ring_bytes(size_t n)
+{
+    return n > LK_KEY_BYTES ? n : 0;
+}
+
+static const uint32_t *far_ids(const struct lk_cache *cache, const struct lk_cache_entry *entry,
+                               const uint8_t *bytes, size_t n, size_t *ret_ids_n)
+{
+    size_t kept = ring_bytes(n);
+
+    if (cache->head - entry->far.start > cache->ring_n)
+        return NULL;
+    const uint32_t *at = ring_at(cache, entry->far.start);
+    if (memcmp(at, bytes, kept) != 0)
+        return NULL;
+    *ret_ids_n = entry->far.n;
+    return at + words_of(kept);
+}
+
+static struct lk_key bare(struct lk_key key)
+{
+    return (struct lk_key){.lo = key.lo, .hi = key.hi << 4 >> 4};
+}
+
+/* How far behind its first place the entry at @at is. */
+static size_t distance(const struct lk_cache *cache, size_t at)
+{
+    return (at - lk_key_hash(bare(cache->entries[at].key))) & cache->mask;
+}
+
+/* Moves the entry at @at one forward, if the one that is there may move one back. Returns where it is. */
+static size_t promote(struct lk_cache *cache, size_t at)
+{
+    size_t before = (at - 1) & cache->mask;
+
+    if (distance(cache, before) + 1 >= LK_CACHE_WINDOW)
+        return at;
+    struct lk_cache_entry entry = cache->entries[at];
+    cache->entries[at] = cache->entries[before];
+    cache->entries[before] = entry;
+    return before;
+}
+
+const uint32_t *lk_cache_find(struct lk_cache *cache, struct lk_key key, uint32_t hash,
+                              const uint8_t *bytes, size_t n, size_t *ret_ids_n)
+{
+    for (size_t i = 0; i < LK_CACHE_WINDOW; i++) {
+        size_t at = (hash + i) & cache->mask;
+        uint64_t count = lk_cache_match(&cache->entries[at], key);
+        if (count <= LK_CACHE_FAR) {
+            at = i == 0 ? at : promote(cache, at);
+            if (count == LK_CACHE_FAR)
+                return far_ids(cache, &cache->entries[at], bytes, n, ret_ids_n);
+            *ret_ids_n = count;
+            return cache->entries[at].ids;
+        }
+        if (cache->entries[at].key.hi == 0)
+            return NULL;
     }
-    uint32_t *at = cache->arena + cache->arena_n;
-    memcpy(at, bytes, n);
-    memcpy(at + words_of(n), ids, ids_n * sizeof *ids);
-    cache->longs[hash % LK_CACHE_LONG_SLOTS] =
-        (struct lk_cache_long){.hash = hash,
-                               .start = (uint32_t)cache->arena_n,
-                               .bytes = (uint16_t)n,
-                               .n = (uint16_t)ids_n};
-    cache->arena_n += need;
+    return NULL;
+}
+
+/* Where an entry goes that is not there yet: a free place, or one of the last it may have. An old one of
+ * the same key, whose words the ring has lost, is used again. */
+static struct lk_cache_entry *place_for(struct lk_cache *cache, struct lk_key key, uint32_t hash)
+{
+    for (size_t i = 0; i < LK_CACHE_WINDOW; i++) {
+        struct lk_cache_entry *entry = &cache->entries[(hash + i) & cache->mask];
+        if (entry->key.hi == 0) {
+            cache->used++;
+            return entry;
+        }
+        if (lk_cache_match(entry, key) != UINT64_MAX)
+            return entry;
+    }
+    size_t victim = LK_CACHE_WINDOW / 2 + cache->turn++ % (LK_CACHE_WINDOW / 2);
+    return &cache->entries[(hash + victim) & cache->mask];
+}
+
+static void grow(struct lk_cache *cache)
+{
+    struct lk_cache old = *cache;
+
+    entries_new(cache, (old.mask + 1) * GROW < old.entries_max ? (old.mask + 1) * GROW
+                                                               : old.entries_max);
+    for (size_t i = 0; i <= old.mask; i++) {
+        struct lk_key key = bare(old.entries[i].key);
+        if (old.entries[i].key.hi != 0)
+            *place_for(cache, key, lk_key_hash(key)) = old.entries[i];
+    }
+    entries_free(old.memory, old.memory_bytes);
+}
+
+void lk_cache_put(struct lk_cache *cache, struct lk_key key, uint32_t hash, const uint8_t *bytes,
+                  size_t n, const uint32_t *ids, size_t ids_n)
+{
+    size_t kept = ring_bytes(n), need = words_of(kept) + ids_n;
+
+    if (n > LK_CACHE_LONG_BYTES || need > cache->ring_max)
+        return;
+    if (cache->used > cache->mask / 2 && cache->mask + 1 < cache->entries_max)
+        grow(cache);
+    struct lk_cache_entry *entry = place_for(cache, key, hash);
+    entry->key = key;
+    if (kept == 0 && ids_n <= LK_CACHE_NEAR_IDS) {
+        entry->key.hi |= (uint64_t)ids_n << 60;
+        memcpy(entry->ids, ids, ids_n * sizeof *ids);
+        return;
+    }
+    entry->key.hi |= (uint64_t)LK_CACHE_FAR << 60;
+    entry->far.start = ring_take(cache, need);
+    entry->far.n = (uint32_t)ids_n;
+    uint32_t *at = ring_at(cache, entry->far.start);
+    memcpy(at, bytes, kept);
+    memcpy(at + words_of(kept), ids, ids_n * sizeof *ids);
 }

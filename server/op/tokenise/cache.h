@@ -1,75 +1,84 @@
 /*
- * Piece → ids. A cache forgets as it likes: what it returns is what looking up or merging would.
- * About 15 MiB at most, touched only as far as it is used.
+ * Piece → ids, of one encoder. A cache forgets as it likes: what it returns is what merging would.
  *
- * Three parts: "hot", small enough for a core's own cache, for the few thousand pieces that make up
- * nine tenths of a text; "sets", for short pieces that are not one token; "longs", for long ones.
+ * One open table of 32-byte entries, two to a line of memory: the key and up to four ids. More ids,
+ * and the bytes of pieces that are longer than a key, lie in a ring of words; what the ring has
+ * overwritten since is known by its age and taken for absent. An entry is at most LK_CACHE_WINDOW
+ * places behind the one that its hash names. Where all of them are taken the new one replaces one of the
+ * last, and whatever is found behind the first place moves one forward: the pieces that make up most of
+ * a text come to lie where the first look finds them.
+ *
+ * Both grow with use: 192 KiB at first, at most 32 MiB of entries and 8 MiB of ring, and for the
+ * time of the last growth another 8 MiB.
  */
 #ifndef LK_OP_TOKENISE_CACHE_H
 #define LK_OP_TOKENISE_CACHE_H
 
 #include "op/tokenise/bpe.h"
 
-#define LK_CACHE_HOT 16384u
-#define LK_CACHE_HOT_IDS 11u /* 64 bytes an entry: a line of memory */
-#define LK_CACHE_SETS 32768u       /* of two short pieces each */
-#define LK_CACHE_SHORT_IDS LK_KEY_BYTES
-#define LK_CACHE_LONG_SLOTS 32768u
-#define LK_CACHE_LONG_BYTES 512u   /* longer pieces are not kept */
-#define LK_CACHE_ARENA (2u << 20)  /* words of 4 bytes */
+#define LK_CACHE_NEAR_IDS 4u /* in the entry itself */
+#define LK_CACHE_FAR 15u     /* for a count of ids: they are in the ring */
+#define LK_CACHE_WINDOW 8u
+#define LK_CACHE_ENTRIES_MIN (1u << 12)
+#define LK_CACHE_ENTRIES_MAX (1u << 20)
+#define LK_CACHE_RING_MIN (1u << 14) /* words of 4 bytes */
+#define LK_CACHE_RING_MAX (1u << 21)
+#define LK_CACHE_LONG_BYTES 512u /* longer pieces are not kept */
 
-struct lk_cache_hot {
-    struct lk_key key; /* hi == 0: free */
-    uint32_t n;
-    uint32_t ids[LK_CACHE_HOT_IDS];
-};
-
-struct lk_cache_short {
-    struct lk_key key; /* hi == 0: free */
-    uint32_t n;
-    uint32_t ids[LK_CACHE_SHORT_IDS];
+struct lk_cache_entry {
+    struct lk_key key; /* with the number of ids, or LK_CACHE_FAR, in its four highest bits; hi == 0: free */
+    union {
+        uint32_t ids[LK_CACHE_NEAR_IDS];
+        struct {
+            uint64_t start; /* words ever put into the ring before */
+            uint32_t n;
+        } far;
+    };
 };
 
 struct lk_cache {
-    void *hot_memory;
-    struct lk_cache_hot *hot; /* in it, aligned */
-    struct lk_cache_short (*sets)[2];
-    struct lk_cache_long {
-        uint64_t hash;
-        uint32_t start; /* in the arena: the bytes, filled up to words, then the ids */
-        uint16_t bytes; /* 0: free */
-        uint16_t n;
-    } *longs;
-    uint32_t *arena;
-    size_t arena_n;
+    struct lk_cache_entry *entries;
+    size_t mask; /* a power of two entries, less 1 */
+    size_t used;
+    size_t entries_max;
+    uint32_t turn; /* whose turn it is to be replaced */
+    void *memory;        /* what @entries lie in */
+    size_t memory_bytes; /* of a mapping; 0: from the heap */
+    uint32_t *ring;      /* the bytes of a long piece, filled up to words, then the ids */
+    size_t ring_n;       /* a power of two */
+    size_t ring_max;
+    uint64_t head;       /* words ever put into the ring */
 };
 
 void lk_cache_init(struct lk_cache *cache);
+/* Bounds other than the usual ones, both powers of two: for tests. */
+void lk_cache_init_sized(struct lk_cache *cache, size_t entries_max, size_t ring_max);
 void lk_cache_done(struct lk_cache *cache);
 
-static inline const struct lk_cache_short *lk_cache_find(struct lk_cache *cache, struct lk_key key,
-                                                         size_t hash)
+/* A piece that is too long for lk_key_of as a key: its hash and its length. Unlike a short one's it is not
+ * the piece itself; lk_cache_find compares the bytes. */
+struct lk_key lk_cache_long_key(const uint8_t *bytes, size_t n);
+
+static inline const struct lk_cache_entry *lk_cache_first(const struct lk_cache *cache, uint32_t hash)
 {
-    struct lk_cache_short *set = cache->sets[hash % LK_CACHE_SETS];
-    if (set[0].key.lo == key.lo && set[0].key.hi == key.hi)
-        return &set[0];
-    if (set[1].key.lo == key.lo && set[1].key.hi == key.hi)
-        return &set[1];
-    return NULL;
+    return &cache->entries[hash & cache->mask];
 }
 
-static inline struct lk_cache_hot *lk_cache_hot(struct lk_cache *cache, size_t hash)
+/* Whether the entry has that key, and then how many ids (or LK_CACHE_FAR); else a number above it. */
+static inline uint64_t lk_cache_match(const struct lk_cache_entry *entry, struct lk_key key)
 {
-    return &cache->hot[hash % LK_CACHE_HOT];
+    uint64_t lo = entry->key.lo ^ key.lo, hi = entry->key.hi ^ key.hi;
+    return (lo | hi << 4) == 0 ? hi >> 60 : UINT64_MAX;
 }
 
-void lk_cache_put(struct lk_cache *cache, struct lk_key key, size_t hash, const uint32_t *ids,
-                  size_t n);
-
-/* @hash is lk_hash64 of the bytes. NULL when it is not there. */
-const uint32_t *lk_cache_find_long(const struct lk_cache *cache, uint64_t hash, const uint8_t *bytes,
-                                   size_t n, size_t *ret_ids_n);
-void lk_cache_put_long(struct lk_cache *cache, uint64_t hash, const uint8_t *bytes, size_t n,
-                       const uint32_t *ids, size_t ids_n);
+/*
+ * The ids of a piece whose key is @key and whose bytes are the @n at @bytes, wherever they are: valid until
+ * the next call. NULL: not there.
+ */
+const uint32_t *lk_cache_find(struct lk_cache *cache, struct lk_key key, uint32_t hash,
+                              const uint8_t *bytes, size_t n, size_t *ret_ids_n);
+/* Keeps them; the piece is not there yet. */
+void lk_cache_put(struct lk_cache *cache, struct lk_key key, uint32_t hash, const uint8_t *bytes,
+                  size_t n, const uint32_t *ids, size_t ids_n);
 
 #endif

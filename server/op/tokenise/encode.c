@@ -2,23 +2,21 @@
  * The path of a document through a tokenizer:
  *
  *   text → added tokens cut out (added.c) → normalised, if the file asks for it (text/) → added
- *   tokens of normalised text cut out → pieces (pretok/) → ids (bpe.c): a piece that is one token
- *   is looked up, another is found in the encoder's cache (cache.c) or merged.
+ *   tokens of normalised text cut out → pieces and their ids (pieces.c)
  *
  * The algorithm is byte pair encoding (Sennrich et al. 2016) over bytes (GPT-2, Radford et al. 2019) or
  * over characters (SentencePiece, Kudo and Richardson 2018). The reference for every detail is Hugging
  * Face's `tokenizers`; see tests/oracle.
  */
-#include "op/tokenise/cache.h"
 #include "op/tokenise/internal.h"
+#include "op/tokenise/pieces.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct lk_encoder {
     const struct lk_tokenizer *tokenizer;
-    struct lk_cache cache;
-    struct lk_bpe_scratch scratch;
+    struct lk_pieces pieces;
     struct lk_nfc_scratch nfc;
     struct lk_buf normal;   /* a part in NFC */
     struct lk_buf prefixed; /* a part with a space before it */
@@ -35,7 +33,7 @@ struct lk_encoder *lk_encoder_new(const struct lk_tokenizer *tokenizer)
     struct lk_encoder *encoder = lk_zalloc(1, sizeof *encoder);
 
     encoder->tokenizer = tokenizer;
-    lk_cache_init(&encoder->cache);
+    lk_pieces_init(&encoder->pieces, &tokenizer->pretok, &tokenizer->bpe);
     return encoder;
 }
 
@@ -43,117 +41,11 @@ void lk_encoder_free(struct lk_encoder *encoder)
 {
     if (encoder == NULL)
         return;
-    lk_cache_done(&encoder->cache);
-    lk_bpe_scratch_done(&encoder->scratch);
+    lk_pieces_done(&encoder->pieces);
     lk_nfc_scratch_done(&encoder->nfc);
     lk_buf_done(&encoder->normal);
     lk_buf_done(&encoder->prefixed);
     free(encoder);
-}
-
-static inline void append(struct lk_tokens *out, const uint32_t *ids, size_t n)
-{
-    memcpy(lk_tokens_room(out, n), ids, n * sizeof *ids);
-    out->n += n;
-}
-
-static void merge(struct lk_encoder *encoder, const uint8_t *p, size_t n, struct lk_tokens *out)
-{
-    uint32_t *ids = lk_tokens_room(out, n);
-    out->n += lk_bpe_merge(&encoder->tokenizer->bpe, &encoder->scratch, p, n, ids);
-}
-
-static void encode_long(struct lk_encoder *encoder, const uint8_t *p, size_t n,
-                        struct lk_tokens *out)
-{
-    const struct lk_bpe *bpe = &encoder->tokenizer->bpe;
-    size_t count = 0, before = out->n;
-    uint32_t word = lk_names_find(&bpe->long_words, p, n);
-
-    if (word != LK_NO_ID) {
-        lk_tokens_push(out, word);
-        return;
-    }
-    if (n > LK_CACHE_LONG_BYTES) {
-        merge(encoder, p, n, out);
-        return;
-    }
-    uint64_t hash = lk_hash64(p, n, 0);
-    const uint32_t *ids = lk_cache_find_long(&encoder->cache, hash, p, n, &count);
-    if (ids != NULL) {
-        append(out, ids, count);
-        return;
-    }
-    merge(encoder, p, n, out);
-    lk_cache_put_long(&encoder->cache, hash, p, n, out->ids + before, out->n - before);
-}
-
-/* A short piece that the hot cache lacks; puts it there. */
-static __attribute__((noinline)) void encode_short(struct lk_encoder *encoder, const uint8_t *p,
-                                                   size_t n, struct lk_key key, size_t hash,
-                                                   struct lk_tokens *out)
-{
-    size_t before = out->n;
-    uint32_t word = lk_bpe_word(&encoder->tokenizer->bpe, key, hash);
-    const struct lk_cache_short *hit;
-
-    if (word != LK_NO_ID) {
-        lk_tokens_push(out, word);
-    } else if ((hit = lk_cache_find(&encoder->cache, key, hash)) != NULL) {
-        append(out, hit->ids, hit->n);
-    } else {
-        merge(encoder, p, n, out);
-        lk_cache_put(&encoder->cache, key, hash, out->ids + before, out->n - before);
-    }
-    struct lk_cache_hot *hot = lk_cache_hot(&encoder->cache, hash);
-    size_t made = out->n - before;
-    if (made <= LK_CACHE_HOT_IDS) {
-        hot->key = key;
-        hot->n = (uint32_t)made;
-        memcpy(hot->ids, out->ids + before, made * sizeof *hot->ids);
-    }
-}
-
-static inline void encode_piece(struct lk_encoder *encoder, const uint8_t *p, size_t n,
-                                const uint8_t *limit, struct lk_tokens *out)
-{
-    if (n > LK_KEY_BYTES) {
-        encode_long(encoder, p, n, out);
-        return;
-    }
-    struct lk_key key = lk_key_of(p, n, limit);
-    size_t hash = lk_key_hash(key);
-    const struct lk_cache_hot *hot = lk_cache_hot(&encoder->cache, hash);
-    if (hot->key.lo != key.lo || hot->key.hi != key.hi) {
-        encode_short(encoder, p, n, key, hash, out);
-        return;
-    }
-    if (out->cap - out->n < LK_CACHE_HOT_IDS)
-        (void)lk_tokens_room(out, LK_CACHE_HOT_IDS);
-    uint32_t *to = out->ids + out->n;
-    memcpy(to, hot->ids, 4 * sizeof *to); /* more than needed: no branch */
-    if (hot->n > 4)
-        memcpy(to + 4, hot->ids + 4, (LK_CACHE_HOT_IDS - 4) * sizeof *to);
-    out->n += hot->n;
-}
-
-/* Every stage cuts the pieces of the one before; those of the last are encoded. */
-static void encode_pieces(struct lk_encoder *encoder, uint32_t stage, const uint8_t *p,
-                          const uint8_t *end, struct lk_tokens *out)
-{
-    const struct lk_pretok *pretok = &encoder->tokenizer->pretok;
-    const struct lk_cutter *cutter = &pretok->stages[stage];
-    const uint8_t *stops[LK_PIECES_MAX];
-
-    while (p < end) {
-        size_t n = cutter->cut(cutter, p, end, stops);
-        for (size_t i = 0; i < n; p = stops[i++]) {
-            if (stage + 1 < pretok->n)
-                encode_pieces(encoder, stage + 1, p, stops[i], out);
-            else
-                encode_piece(encoder, p, (size_t)(stops[i] - p), end, out);
-        }
-    }
 }
 
 static void encode_bytes(const uint8_t *p, const uint8_t *end, struct lk_tokens *out)
@@ -182,7 +74,7 @@ static void encode_text(struct lk_encoder *encoder, const uint8_t *p, const uint
         p = buf->data;
         end = p + buf->len;
     }
-    encode_pieces(encoder, 0, p, end, out);
+    lk_pieces_encode(&encoder->pieces, p, end, out);
 }
 
 /* @at: where the part begins in the document. A part may have spaces around its token. */
@@ -244,7 +136,7 @@ static void trim(struct lk_encoder *encoder)
         lk_buf_done(&encoder->prefixed);
     if (encoder->nfc.cap > KEPT_BYTES / sizeof(struct lk_point))
         lk_nfc_scratch_done(&encoder->nfc);
-    lk_bpe_scratch_trim(&encoder->scratch);
+    lk_pieces_trim(&encoder->pieces);
 }
 
 void lk_encode(struct lk_encoder *encoder, const uint8_t *text, size_t bytes,
