@@ -185,6 +185,29 @@ check: ## install what is missing, build, run every test, also under ASan and UB
 	@sh tests/fetch_oracles.sh $(BUILD)/venv || echo "check: no reference libraries: some tests will be skipped"
 	@+tests/run.sh --build $(BUILD) --sanitized $(ASAN) --jobs $(JOBS)
 
+# Hours for all of them at 200 MB; it goes on where it was ended. ORACLE="gpt2 llama3" for some.
+ORACLE_MB ?= 200
+ORACLE    ?= $(notdir $(wildcard $(BUILD)/tokenizers/* $(BUILD)/grafts/*))
+ORACLE_DIRS = $(wildcard $(ORACLE:%=$(BUILD)/tokenizers/%) $(ORACLE:%=$(BUILD)/grafts/%))
+COMPARE    = $(BUILD)/venv/bin/python tests/oracle/tokenizer_oracle.py --encode $(BUILD)/tests/oracle/encode_main
+.PHONY: oracle
+oracle: ## compare ids with the reference's on ORACLE_MB=200 megabytes for each tokenizer (ORACLE="gpt2 …")
+	@deploy/deps.sh check
+	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers all
+	@sh tests/fetch_oracles.sh $(BUILD)/venv
+	@python3 tests/oracle/graft.py $(BUILD)/tokenizers $(BUILD)/grafts
+	@python3 tests/demo/corpus.py $(BUILD)/demo/data
+	@python3 tests/bench/bench_corpus.py $(BUILD)/bench/data --packages $(BUILD)/bench/packages
+	@+$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/tests/oracle/encode_main oracle-run
+
+# Apart, as what there is to compare is known only now.
+.PHONY: oracle-run
+oracle-run: $(BUILD)/tests/oracle/encode_main
+	@$(COMPARE) --cases --small
+	@$(COMPARE) --patterns $(BUILD)/tokenizers/gpt2
+	@printf '%s\n' $(ORACLE_DIRS) | xargs -P $(JOBS) -I{} $(COMPARE) --mb $(ORACLE_MB) --state $(BUILD)/oracle {} \
+		--text $(BUILD)/demo/data $(BUILD)/bench/data
+
 demo: ## install what is missing, build, and see identical batches whatever happens to the machines
 	@deploy/deps.sh demo
 	@+$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/tests/demo/consume

@@ -32,7 +32,7 @@ sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 
 # One line a test: name, tab, command.
 tests() {
-    local t name dirs
+    local t name compare text
     for t in tests/unit/*/test_*.c; do
         name=${t#tests/} name=${name%.c}
         printf '%s\t%s\n' "$name" "$build/tests/$name"
@@ -50,11 +50,23 @@ tests() {
         "$python tests/oracle/compare_order.py --dump $asan/tests/oracle/lane_dump --jobs 1 --cases 60 --seed 1000"
     printf '%s\t%s\n' oracle/json "$python tests/oracle/json_oracle.py $build/tests/oracle/fields_main"
     printf '%s\t%s\n' "oracle/json (sanitized)" "$python tests/oracle/json_oracle.py $asan/tests/oracle/fields_main"
-    for t in "$build"/tokenizers/*/; do
-        [ -d "$t" ] || continue
-        name=$(basename "$t")
+    compare="needs tokenizers && needs tiktoken && $python tests/oracle/tokenizer_oracle.py --quick --encode"
+    text="--text server tests/oracle"
+    for name in $(sh tests/fetch_tokenizers.sh --names check); do
+        [ -d "$build/tokenizers/$name" ] || continue
         printf '%s\t%s\n' "oracle/tokenizer $name" \
-            "needs tokenizers && $python tests/oracle/tokenizer_oracle.py --quick --encode $build/tests/oracle/encode_main $t"
+            "$compare $build/tests/oracle/encode_main --mb 3 $build/tokenizers/$name $text"
+    done
+    if [ -d "$build/tokenizers/gpt2" ]; then
+        printf '%s\t%s\n' "oracle/tokenizer grafts (sanitized)" \
+            "$python tests/oracle/graft.py $build/tokenizers $build/grafts && $compare $asan/tests/oracle/encode_main $build/grafts/*/ $text"
+        printf '%s\t%s\n' "oracle/tokenizer patterns" \
+            "$compare $build/tests/oracle/encode_main --patterns $build/tokenizers/gpt2"
+    fi
+    for name in cases small; do
+        printf '%s\t%s\n' "oracle/tokenizer $name" "$compare $build/tests/oracle/encode_main --$name"
+        printf '%s\t%s\n' "oracle/tokenizer $name (sanitized)" \
+            "$compare $asan/tests/oracle/encode_main --$name --seed 2 --count 60"
     done
     for t in tests/e2e/*.sh; do
         case $t in
