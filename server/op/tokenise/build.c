@@ -4,6 +4,7 @@
 #include "op/tokenise/internal.h"
 
 #include "base/json.h"
+#include "op/pretok/joins.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@ void lk_bpe_files_done(struct lk_bpe_files *files)
 {
     lk_names_done(&files->names);
     free(files->merges);
+    free(files->unknown);
     *files = (struct lk_bpe_files){0};
 }
 
@@ -84,29 +86,108 @@ enum lk_code lk_add_merge(struct lk_bpe_files *files, const uint8_t *left, size_
     return LK_OK;
 }
 
-/* Id → bytes, and the ids of single bytes. */
-static enum lk_code build_vocab(struct lk_tokenizer *tokenizer, const struct lk_names *names,
+/* The byte that "<0xNN>" stands for; -1: it is not spelled so. */
+static int byte_token(const uint8_t *text, size_t n)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    if (n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
+        return -1;
+    const char *high = memchr(digits, text[3], 16), *low = memchr(digits, text[4], 16);
+    return high == NULL || low == NULL ? -1 : (int)((high - digits) << 4 | (low - digits));
+}
+
+/* Appends @text with another spelling of the marks: U+2581 becomes ' '. */
+static void put_spaced(struct lk_buf *out, const uint8_t *text, size_t n)
+{
+    const uint8_t *end = text + n;
+
+    while (text < end) {
+        const uint8_t *mark = memmem(text, (size_t)(end - text), "\xe2\x96\x81", 3);
+        lk_buf_put(out, text, (size_t)((mark == NULL ? end : mark) - text));
+        if (mark == NULL)
+            break;
+        lk_buf_puts(out, " ");
+        text = mark + 3;
+    }
+}
+
+/* A token of a model of characters: its place in the alphabet, and what detokenising shows of it. Appends
+ * to @bytes how it stands in text, and says whether text so spelled may be looked up as a whole. */
+static bool add_character_token(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
+                                const struct lk_name *name, struct lk_buf *bytes)
+{
+    struct lk_alphabet *alphabet = &tokenizer->bpe.alphabet;
+    const uint8_t *text = files->names.pool.data + name->start;
+    int byte = byte_token(text, name->n);
+    struct lk_buf shown = {0};
+    size_t length = 0;
+
+    if (byte >= 0 && files->byte_fallback)
+        alphabet->byte_id[byte] = name->id;
+    uint32_t point = name->n > 0 ? lk_decode(text, text + name->n, &length) : 0;
+    bool space = memchr(text, ' ', name->n) != NULL;
+    if (length > 0 && length == name->n && !(tokenizer->marks && space)) {
+        lk_alphabet_add(alphabet, point, name->id);
+        if (tokenizer->marks && point == LK_MARK)
+            lk_alphabet_add(alphabet, ' ', name->id);
+    }
+    if (tokenizer->marks)
+        put_spaced(bytes, text, name->n);
+    else
+        lk_buf_put(bytes, text, name->n);
+    if (files->decoder.bytes && byte >= 0) {
+        uint8_t value = (uint8_t)byte;
+        lk_buf_put(&shown, &value, 1);
+    } else if (files->decoder.marks) {
+        put_spaced(&shown, text, name->n);
+    } else {
+        lk_buf_put(&shown, text, name->n);
+    }
+    lk_vocab_set(&tokenizer->shown, name->id, shown.data, shown.len);
+    lk_buf_done(&shown);
+    return name->n > 0 && !(tokenizer->marks && space); /* such a token is never made */
+}
+
+/* The same of a token that stands for bytes. */
+static bool add_byte_token(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
+                           const struct lk_name *name, struct lk_buf *bytes)
+{
+    const uint8_t *text = files->names.pool.data + name->start;
+    bool spelled = true;
+
+    if (files->spelling == LK_SPELLING_RAW)
+        lk_buf_put(bytes, text, name->n);
+    else
+        spelled = lk_byte_unspell(text, name->n, bytes);
+    if (!spelled)
+        lk_buf_put(bytes, text, name->n);
+    if (spelled && bytes->len == 1)
+        tokenizer->bpe.alphabet.byte_id[bytes->data[0]] = name->id;
+    return spelled;
+}
+
+/* Id → bytes, and the symbols that merging starts from. */
+static enum lk_code build_vocab(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
                                 bool *spelled, struct lk_err *err)
 {
+    const struct lk_names *names = &files->names;
     struct lk_buf bytes = {0};
     enum lk_code code = LK_OK;
 
     for (size_t i = 0; i < names->n && code == LK_OK; i++) {
         const struct lk_name *name = &names->items[i];
-        const uint8_t *text = names->pool.data + name->start;
         if (lk_vocab_has(&tokenizer->vocab, name->id)) {
             char after[48];
             (void)snprintf(after, sizeof after, " has the id %u of another token", name->id);
-            code = fail_about(err, "the token ", text, name->n, after);
+            code = fail_about(err, "the token ", names->pool.data + name->start, name->n, after);
             break;
         }
         bytes.len = 0;
-        spelled[i] = lk_byte_unspell(text, name->n, &bytes);
-        if (!spelled[i])
-            lk_buf_put(&bytes, text, name->n);
+        spelled[i] = files->spelling == LK_SPELLING_CHARACTERS
+                         ? add_character_token(tokenizer, files, name, &bytes)
+                         : add_byte_token(tokenizer, files, name, &bytes);
         lk_vocab_set(&tokenizer->vocab, name->id, bytes.data, bytes.len);
-        if (spelled[i] && bytes.len == 1)
-            tokenizer->bpe.alphabet.byte_id[bytes.data[0]] = name->id;
     }
     lk_buf_done(&bytes);
     return code;
@@ -135,14 +216,109 @@ static void build_words(struct lk_tokenizer *tokenizer, const struct lk_bpe_file
     lk_bpe_scratch_done(&scratch);
 }
 
-/* UTF-8 never has the bytes C0, C1 and F5 to FF. */
-static unsigned missing_bytes(const struct lk_bpe *bpe)
+/* What becomes of characters without a token; says so if there can be any. */
+static enum lk_code build_unknown(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
+                                  struct lk_err *err)
 {
-    unsigned missing = 0;
+    struct lk_alphabet *alphabet = &tokenizer->bpe.alphabet;
+    unsigned missing = lk_alphabet_missing_bytes(alphabet);
+
+    if (missing == 0)
+        return LK_OK; /* there are none */
+    if (files->byte_fallback && files->spelling == LK_SPELLING_BYTES)
+        return lk_fail(err, LK_UNIMPLEMENTED,
+                       "byte_fallback in a byte-level model that lacks %u byte values is not "
+                       "implemented", missing);
+    if (files->unknown != NULL) {
+        alphabet->unknown = lk_names_find(&files->names, files->unknown, files->unknown_n);
+        if (alphabet->unknown == LK_NO_ID)
+            return fail_about(err, "the unk_token ", files->unknown, files->unknown_n,
+                              " is not in the vocabulary");
+        alphabet->fuse = files->fuse_unknown;
+        return LK_OK;
+    }
+    if (alphabet->characters)
+        lk_note(tokenizer, "there is no unk_token%s: characters without a token are left out, as the "
+                           "reference does",
+                files->byte_fallback ? " and some of the tokens of bytes are missing" : "");
+    else
+        lk_note(tokenizer,
+                "%u of the byte values that UTF-8 uses have no token: where text has them, they "
+                "are left out, as the reference does",
+                missing);
+    return LK_OK;
+}
+
+/* ---- where texts can be cut although the model merges them whole ---- */
+
+/* First and last characters of tokens, by id. */
+struct ends {
+    uint32_t first, last;
+};
+
+static struct ends *ends_of(const struct lk_tokenizer *tokenizer, const struct lk_names *names)
+{
+    struct ends *ends = lk_zalloc(tokenizer->vocab.n, sizeof *ends);
+
+    for (size_t i = 0; i < names->n; i++) {
+        const struct lk_name *name = &names->items[i];
+        const uint8_t *p = names->pool.data + name->start, *end = p + name->n, *last = end;
+        size_t n;
+        if (name->n == 0)
+            continue;
+        do
+            last--;
+        while (last > p && (*last & 0xc0) == 0x80);
+        ends[name->id] = (struct ends){.first = lk_decode(p, end, &n),
+                                       .last = lk_decode(last, end, &n)};
+    }
+    return ends;
+}
+
+/* Do all merges work on tokens that are made of their own characters? A token of a byte and the unknown
+ * one also stand for other characters. */
+static bool merges_characters_only(const struct lk_tokenizer *tokenizer,
+                                   const struct lk_bpe_files *files)
+{
+    const struct lk_alphabet *alphabet = &tokenizer->bpe.alphabet;
+    bool *other = lk_zalloc(tokenizer->vocab.n, sizeof *other);
+    bool only = true;
 
     for (unsigned b = 0; b < 256; b++)
-        missing += bpe->alphabet.byte_id[b] == LK_NO_ID && b != 0xc0 && b != 0xc1 && b < 0xf5;
-    return missing;
+        if (alphabet->byte_id[b] != LK_NO_ID)
+            other[alphabet->byte_id[b]] = true;
+    if (alphabet->unknown != LK_NO_ID)
+        other[alphabet->unknown] = true;
+    for (size_t i = 0; i < files->merges_n && only; i++)
+        only = !other[files->merges[i].left] && !other[files->merges[i].right];
+    free(other);
+    return only;
+}
+
+/* A cutter where no merge joins, after those that the file has. Without one a text is a single piece: as
+ * exact, only slower. It needs that nothing vanishes, which would make neighbours of others, and that no
+ * piece is looked up whole. */
+static void build_joins(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files)
+{
+    const struct lk_alphabet *alphabet = &tokenizer->bpe.alphabet;
+    struct lk_pretok *pretok = &tokenizer->pretok;
+    bool vanishes = lk_alphabet_missing_bytes(alphabet) > 0 && alphabet->unknown == LK_NO_ID;
+
+    if (files->ignore_merges || vanishes || pretok->n == LK_PRETOK_STAGES ||
+        !merges_characters_only(tokenizer, files))
+        return;
+    struct lk_joins *joins = lk_joins_new(tokenizer->marks ? LK_MARK : ' ');
+    struct ends *ends = ends_of(tokenizer, &files->names);
+    for (size_t i = 0; i < files->merges_n; i++)
+        lk_joins_add(joins, ends[files->merges[i].left].last, ends[files->merges[i].right].first);
+    free(ends);
+    if (alphabet->unknown != LK_NO_ID) {
+        bool known[128];
+        for (unsigned c = 0; c < 128; c++)
+            known[c] = alphabet->ascii_id[c] != LK_NO_ID;
+        lk_joins_keep_unknown(joins, known);
+    }
+    lk_cutter_joins(joins, &pretok->stages[pretok->n++]);
 }
 
 /* Ids may have holes, but memory must follow the file's size, not a number in it. */
@@ -164,27 +340,21 @@ enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files 
     lk_unicode_init(&tokenizer->unicode);
     lk_nfc_init(&tokenizer->nfc);
     lk_bpe_init(&tokenizer->bpe, files->merges_n, files->names.n);
+    if (files->spelling == LK_SPELLING_CHARACTERS)
+        lk_alphabet_use_characters(&tokenizer->bpe.alphabet);
     for (size_t i = 0; i < files->merges_n; i++)
         lk_bpe_add_pair(&tokenizer->bpe, files->merges[i].left, files->merges[i].right, (uint32_t)i,
                         files->merges[i].id);
-    enum lk_code code = build_vocab(tokenizer, &files->names, spelled, err);
-    if (code != LK_OK)
-        goto out;
-    unsigned missing = missing_bytes(&tokenizer->bpe);
-    if (missing > 0 && files->has_unknown) {
-        code = lk_fail(err, LK_UNIMPLEMENTED,
-                       "unk_token or byte_fallback with %u byte values that have no token: not "
-                       "implemented",
-                       missing);
-        goto out;
+    enum lk_code code = build_vocab(tokenizer, files, spelled, err);
+    if (code == LK_OK)
+        code = build_unknown(tokenizer, files, err);
+    if (code == LK_OK) {
+        if (tokenizer->bpe.alphabet.characters)
+            build_joins(tokenizer, files);
+        if (tokenizer->pretok.n == 0)
+            lk_cutter_whole(&tokenizer->pretok.stages[tokenizer->pretok.n++]);
+        build_words(tokenizer, files, spelled);
     }
-    if (missing > 0)
-        lk_note(tokenizer,
-                "%u of the byte values that UTF-8 uses have no token: where text has them, they "
-                "are left out, as the reference does",
-                missing);
-    build_words(tokenizer, files, spelled);
-out:
     free(spelled);
     return code;
 }
@@ -235,5 +405,7 @@ enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_fi
     copy.pattern_n = pattern.len;
     lk_added_push(&tokenizer->added, copy);
     lk_vocab_set(&tokenizer->vocab, copy.id, copy.text, copy.n);
+    if (tokenizer->shown.n > 0)
+        lk_vocab_set(&tokenizer->shown, copy.id, copy.text, copy.n);
     return LK_OK;
 }

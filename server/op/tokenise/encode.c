@@ -58,15 +58,36 @@ static void encode_bytes(const uint8_t *p, const uint8_t *end, struct lk_tokens 
     out->n += n;
 }
 
-/* Text without added tokens, normalised. */
-static void encode_text(struct lk_encoder *encoder, const uint8_t *p, const uint8_t *end,
-                        struct lk_tokens *out)
+/* Is a space put before the text? @first: the document begins with it. */
+static bool has_prefix(const struct lk_encoder *encoder, bool first, const uint8_t *p,
+                       const uint8_t *end)
+{
+    bool mark = end - p >= 3 && memcmp(p, "\xe2\x96\x81", 3) == 0;
+
+    switch (encoder->tokenizer->prefix) {
+    case LK_PREFIX_NONE:
+        return false;
+    case LK_PREFIX_UNLESS_SPACE:
+        return *p != ' ';
+    case LK_PREFIX_UNLESS_MARK:
+        return *p != ' ' && !mark;
+    case LK_PREFIX_FIRST:
+        return *p != ' ' && !mark && first;
+    case LK_PREFIX_ALWAYS:
+        return true;
+    }
+    return false;
+}
+
+/* Text without added tokens, normalised; @first: the document begins with it. */
+static void encode_text(struct lk_encoder *encoder, bool first, const uint8_t *p,
+                        const uint8_t *end, struct lk_tokens *out)
 {
     if (encoder->tokenizer->kind == LK_TOKENIZER_BYTES) {
         encode_bytes(p, end, out);
         return;
     }
-    if (encoder->tokenizer->prefix_space && *p != ' ') {
+    if (has_prefix(encoder, first, p, end)) {
         struct lk_buf *buf = &encoder->prefixed;
         buf->len = 0;
         lk_buf_puts(buf, " ");
@@ -123,7 +144,7 @@ static void encode_raw(struct lk_encoder *encoder, const uint8_t *p, const uint8
         if (part.token != NULL)
             put_added(encoder, &part, at + (as_it_is ? (size_t)(part.p - p) : 0), out);
         else
-            encode_text(encoder, part.p, part.end, out);
+            encode_text(encoder, at == 0 && part.p == p, part.p, part.end, out);
     }
     encoder->specials += scan.kept;
 }

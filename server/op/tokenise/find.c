@@ -9,6 +9,19 @@ static const char *const well_known_eos[] = {"<|endoftext|>", "<|end_of_text|>",
 static const char *const well_known_bos[] = {"<|begin_of_text|>", "<s>", "<bos>",
                                              "<|startoftext|>", "<｜begin▁of▁sentence｜>"};
 
+static bool find_bytes(const struct lk_vocab *vocab, const char *text, size_t n, uint32_t *ret_id)
+{
+    for (uint32_t id = 0; id < vocab->n && n > 0; id++) {
+        struct lk_span span = vocab->spans[id];
+        if (span.n == n && span.start != LK_NO_ID &&
+            memcmp(vocab->pool.data + span.start, text, n) == 0) {
+            *ret_id = id;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A token by its exact text: an added token, or the bytes that a token stands for. */
 static bool find_text(const struct lk_tokenizer *tokenizer, const char *text, uint32_t *ret_id)
 {
@@ -19,15 +32,8 @@ static bool find_text(const struct lk_tokenizer *tokenizer, const char *text, ui
         *ret_id = token->id;
         return true;
     }
-    for (uint32_t id = 0; id < tokenizer->vocab.n; id++) {
-        struct lk_span span = tokenizer->vocab.spans[id];
-        if (n > 0 && span.n == n && span.start != LK_NO_ID &&
-            memcmp(tokenizer->vocab.pool.data + span.start, text, n) == 0) {
-            *ret_id = id;
-            return true;
-        }
-    }
-    return false;
+    return find_bytes(&tokenizer->vocab, text, n, ret_id) ||
+           find_bytes(&tokenizer->shown, text, n, ret_id);
 }
 
 /* The added tokens, as far as a message can hold them. */

@@ -10,16 +10,28 @@
 #include "op/pretok/pretok.h"
 #include "op/tokenise/tokenizer.h"
 
+/* When a space is put before a text. */
+enum lk_prefix {
+    LK_PREFIX_NONE,
+    LK_PREFIX_UNLESS_SPACE, /* none stands there (ByteLevel) */
+    LK_PREFIX_UNLESS_MARK,  /* neither a space nor U+2581 stands there (Metaspace) */
+    LK_PREFIX_FIRST,        /* the same, and only where the document begins */
+    LK_PREFIX_ALWAYS,       /* (Prepend) */
+};
+
 struct lk_tokenizer {
     enum lk_tokenizer_kind kind;
     enum lk_special_in_text special_in_text;
     struct lk_unicode unicode;
     struct lk_nfc nfc;
     bool normalize; /* to NFC */
-    bool prefix_space;
+    enum lk_prefix prefix;
+    bool marks; /* a model of characters for which a space in the text is U+2581, not written out */
     struct lk_pretok pretok;
     struct lk_bpe bpe;
-    struct lk_vocab vocab;
+    struct lk_vocab vocab;  /* id → bytes as they stand in text */
+    struct lk_vocab shown;  /* id → bytes when detokenising, where those differ; else empty */
+    uint32_t strip;         /* leading spaces that detokenising drops */
     struct lk_added added;
     /* From tokenizer_config.json; NULL: it names none. */
     bool has_config;
@@ -28,15 +40,30 @@ struct lk_tokenizer {
     struct lk_digest digest;
 };
 
+/* How a vocabulary spells its tokens. */
+enum lk_spelling {
+    LK_SPELLING_BYTES,      /* GPT-2's: a character for each byte */
+    LK_SPELLING_CHARACTERS, /* as they are; U+2581 may stand for a space, <0xNN> for a byte */
+    LK_SPELLING_RAW,        /* the bytes themselves */
+};
+
 /* A vocabulary and its merges as the files give them; zeroed = empty. */
 struct lk_bpe_files {
     struct lk_names names; /* every token as it is spelled */
+    enum lk_spelling spelling;
     struct lk_merge {
         uint32_t left, right, id;
     } *merges; /* in order of rank */
     size_t merges_n, merges_cap;
-    bool ignore_merges;
-    bool has_unknown; /* an unk_token, or byte_fallback: matters only when a byte has no token */
+    bool ignore_merges; /* a whole piece that is a token is that token, whatever merging makes of it */
+    bool byte_fallback; /* what has no token becomes the tokens <0xNN> of its bytes */
+    bool fuse_unknown;
+    uint8_t *unknown; /* the token for what has none; owned; NULL: there is none */
+    size_t unknown_n;
+    struct { /* what the decoder does */
+        bool marks; /* U+2581 becomes a space */
+        bool bytes; /* <0xNN> becomes that byte */
+    } decoder;
 };
 
 void lk_bpe_files_done(struct lk_bpe_files *files);

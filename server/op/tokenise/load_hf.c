@@ -44,13 +44,6 @@ static enum lk_code read_post_processor(struct lk_load *load, void *to, struct l
     return LK_OK;
 }
 
-static enum lk_code read_decoder(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_kind kinds[] = {{"ByteLevel", skip_kind}};
-    (void)to;
-    return lk_read_component(load, "a decoder", kinds, LK_COUNT(kinds), err);
-}
-
 static enum lk_code ignored(struct lk_load *load, const char *what, struct lk_err *err)
 {
     bool null = false;
@@ -169,31 +162,25 @@ static enum lk_code read_model_type(struct lk_load *load, void *to, struct lk_er
     return lk_fail(err, LK_UNIMPLEMENTED, "a model of type \"%s\" is not implemented", type);
 }
 
-/* It matters only if some byte has no token; lk_build decides. */
+/* It matters only for what has no token; lk_build looks it up. */
 static enum lk_code read_unknown(struct lk_load *load, void *to, struct lk_err *err)
 {
+    struct lk_bpe_files *parsed = &load->parsed;
+    const uint8_t *text;
     bool null = false;
 
     (void)to;
     LK_TRY(lk_read_null(load, &null, err));
     if (null)
         return LK_OK;
-    load->parsed.has_unknown = true;
     LK_TRY(lk_expect(load, LK_JSON_STRING, err));
-    return lk_json_skip(&load->json, err);
-}
-
-static enum lk_code read_byte_fallback(struct lk_load *load, void *to, struct lk_err *err)
-{
-    bool on = false;
-
-    (void)to;
-    LK_TRY(lk_read_flag(load, &on, err));
-    load->parsed.has_unknown |= on;
+    LK_TRY(lk_json_string(&load->json, &text, &parsed->unknown_n, err));
+    parsed->unknown = lk_alloc(parsed->unknown_n + 1);
+    memcpy(parsed->unknown, text, parsed->unknown_n);
     return LK_OK;
 }
 
-/* An affix of the model: byte-level models have none. */
+/* An affix of subwords. */
 static enum lk_code read_no_affix(struct lk_load *load, void *to, struct lk_err *err)
 {
     const uint8_t *text;
@@ -217,8 +204,8 @@ static enum lk_code read_model(struct lk_load *load, void *to, struct lk_err *er
         {"unk_token", read_unknown, 0, false},
         {"continuing_subword_prefix", read_no_affix, 0, false},
         {"end_of_word_suffix", read_no_affix, 0, false},
-        {"fuse_unk", lk_read_skip, 0, false}, /* joins unknowns, and there are none */
-        {"byte_fallback", read_byte_fallback, 0, false},
+        {"fuse_unk", lk_read_flag, offsetof(struct lk_load, parsed.fuse_unknown), false},
+        {"byte_fallback", lk_read_flag, offsetof(struct lk_load, parsed.byte_fallback), false},
         {"ignore_merges", lk_read_flag, offsetof(struct lk_load, parsed.ignore_merges), false},
         {"vocab", lk_read_mark, offsetof(struct lk_load, vocab_at), true},
         {"merges", lk_read_mark, offsetof(struct lk_load, merges_at), true},
@@ -349,6 +336,29 @@ static enum lk_code read_tables(struct lk_load *load, struct lk_err *err)
 
 /* ---- the file ---- */
 
+static enum lk_code read_at(struct lk_load *load, size_t at, const char *path, lk_read_fn *read,
+                            struct lk_err *err)
+{
+    load->path.len = 0;
+    if (at == 0)
+        return LK_OK;
+    lk_buf_puts(&load->path, path);
+    load->json.at = at;
+    return read(load, NULL, err);
+}
+
+/* Those that depend on each other, whatever their order in the file. */
+static enum lk_code read_components(struct lk_load *load, struct lk_err *err)
+{
+    LK_TRY(read_at(load, load->decoder_at, ".decoder", lk_read_decoder, err));
+    if (!lk_read_marks(load)) {
+        LK_TRY(read_at(load, load->normalizer_at, ".normalizer", lk_read_normalizer, err));
+        LK_TRY(read_at(load, load->pre_tokenizer_at, ".pre_tokenizer", lk_read_pre_tokenizer, err));
+    }
+    load->parsed.spelling = load->byte_level ? LK_SPELLING_BYTES : LK_SPELLING_CHARACTERS;
+    return LK_OK;
+}
+
 static enum lk_code read_file(struct lk_load *load, struct lk_err *err)
 {
     static const struct lk_member members[] = {
@@ -356,15 +366,16 @@ static enum lk_code read_file(struct lk_load *load, struct lk_err *err)
         {"truncation", read_truncation, 0, false},
         {"padding", read_padding, 0, false},
         {"added_tokens", read_added_tokens, 0, false},
-        {"normalizer", lk_read_normalizer, 0, false},
-        {"pre_tokenizer", lk_read_pre_tokenizer, 0, true},
+        {"normalizer", lk_read_mark, offsetof(struct lk_load, normalizer_at), false},
+        {"pre_tokenizer", lk_read_mark, offsetof(struct lk_load, pre_tokenizer_at), false},
         {"post_processor", read_post_processor, 0, false},
-        {"decoder", read_decoder, 0, false},
+        {"decoder", lk_read_mark, offsetof(struct lk_load, decoder_at), false},
         {"model", read_model, 0, true},
     };
 
     LK_TRY(lk_read_object(load, members, LK_COUNT(members), load, err));
     LK_TRY(lk_json_end(&load->json, err));
+    LK_TRY(read_components(load, err));
     LK_TRY(read_tables(load, err));
     return add_added_tokens(load, err);
 }

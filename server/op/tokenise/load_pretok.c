@@ -35,7 +35,7 @@ static enum lk_code read_byte_level(struct lk_load *load, void *to, struct lk_er
             *cutter = (struct lk_cutter){.cut = lk_cut_gpt2(lk_simd_here()),
                                          .unicode = &tokenizer->unicode};
     }
-    tokenizer->prefix_space = level.add_prefix_space;
+    tokenizer->prefix = level.add_prefix_space ? LK_PREFIX_UNLESS_SPACE : LK_PREFIX_NONE;
     load->byte_level = true;
     return LK_OK;
 }

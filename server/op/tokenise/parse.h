@@ -15,7 +15,8 @@ struct lk_load {
     struct lk_json json;
     struct lk_buf path; /* where the cursor is: ".model.merges"; kept on failure, for the message */
     struct lk_bpe_files parsed;
-    size_t vocab_at, merges_at; /* offsets of their values in the text */
+    /* Offsets in the text of values that are read later; 0: there is none. */
+    size_t vocab_at, merges_at, normalizer_at, pre_tokenizer_at, decoder_at;
     bool byte_level;            /* a ByteLevel pre-tokenizer was read */
     struct lk_added_token *added; /* their text is owned */
     uint32_t *added_ids;
@@ -68,5 +69,14 @@ enum lk_code lk_read_component(struct lk_load *load, const char *what, const str
 /* The components with files of their own. */
 lk_read_fn lk_read_normalizer;
 lk_read_fn lk_read_pre_tokenizer;
+lk_read_fn lk_read_decoder;
+
+/*
+ * The usual way of SentencePiece's files: the only normalising is that a space becomes U+2581, and perhaps
+ * that one is put in front. Sets the tokenizer up to take spaces for that character as it goes, so that no
+ * text is written anew; false, and nothing done, when the file is not of that kind. Model and added
+ * tokens must have been read.
+ */
+bool lk_read_marks(struct lk_load *load);
 
 #endif

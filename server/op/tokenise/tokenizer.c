@@ -105,6 +105,7 @@ void lk_tokenizer_free(struct lk_tokenizer *tokenizer)
     lk_nfc_done(&tokenizer->nfc);
     lk_bpe_done(&tokenizer->bpe);
     lk_vocab_done(&tokenizer->vocab);
+    lk_vocab_done(&tokenizer->shown);
     lk_added_done(&tokenizer->added);
     lk_buf_done(&tokenizer->notes);
     free(tokenizer->eos);
@@ -129,8 +130,16 @@ const char *lk_tokenizer_notes(const struct lk_tokenizer *tokenizer)
 
 const uint8_t *lk_tokenizer_bytes(const struct lk_tokenizer *tokenizer, uint32_t id, size_t *ret_n)
 {
-    if (!lk_vocab_has(&tokenizer->vocab, id))
+    const struct lk_vocab *vocab =
+        tokenizer->shown.n > 0 ? &tokenizer->shown : &tokenizer->vocab;
+
+    if (!lk_vocab_has(vocab, id))
         return NULL;
-    *ret_n = tokenizer->vocab.spans[id].n;
-    return tokenizer->vocab.pool.data + tokenizer->vocab.spans[id].start;
+    *ret_n = vocab->spans[id].n;
+    return vocab->pool.data + vocab->spans[id].start;
+}
+
+uint32_t lk_tokenizer_strip(const struct lk_tokenizer *tokenizer)
+{
+    return tokenizer->strip;
 }

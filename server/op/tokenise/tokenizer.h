@@ -72,9 +72,14 @@ const char *lk_tokenizer_notes(const struct lk_tokenizer *tokenizer);
 enum lk_code lk_tokenizer_find(const struct lk_tokenizer *tokenizer, const char *text,
                                uint32_t *ret_id, struct lk_err *err);
 
-/* Bytes of one token as they appear in text; special tokens give their text. NULL beyond the
- * vocabulary or for a hole in it. Valid as long as the tokenizer. */
+/* Bytes of one token as they appear in text; special tokens give their text. Where the file's decoder says
+ * so, U+2581 is a space and <0xNN> is that byte. NULL beyond the vocabulary or for a hole in it. Valid as
+ * long as the tokenizer. */
 const uint8_t *lk_tokenizer_bytes(const struct lk_tokenizer *tokenizer, uint32_t id, size_t *ret_n);
+
+/* How many spaces, as far as they are there, detokenising takes from the beginning of a text: those that
+ * encoding has put there (Llama 2). The text of ids is their bytes one after the other, less these. */
+uint32_t lk_tokenizer_strip(const struct lk_tokenizer *tokenizer);
 
 /* Scratch memory of one thread. Its size is bounded (caches are cut at 16 MiB). */
 struct lk_encoder *lk_encoder_new(const struct lk_tokenizer *tokenizer);

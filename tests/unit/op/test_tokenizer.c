@@ -197,7 +197,47 @@ START_TEST(bytes_without_a_token_vanish_as_in_the_reference_and_are_noted)
     expect(tokenizer, "azb", "3");
     ck_assert_ptr_nonnull(strstr(lk_tokenizer_notes(tokenizer), "no token"));
     lk_tokenizer_free(tokenizer);
-    refuse(PLAIN(ABC ",\"merges\":[],\"unk_token\":\"a\""), LK_UNIMPLEMENTED, "unk_token");
+    expect_json(PLAIN(ABC ",\"merges\":[],\"unk_token\":\"c\""), "azb", "0 2 1");
+    refuse(PLAIN(ABC ",\"merges\":[],\"unk_token\":\"z\""), LK_INVALID_ARGUMENT,
+           "$.model: the unk_token \"z\" is not in the vocabulary");
+}
+END_TEST
+
+/* ---- models of characters ---- */
+
+#define CHARACTERS(rest, model) "{" rest "\"model\":{\"type\":\"BPE\"," model "}}"
+#define UNKNOWN "\"vocab\":{\"a\":0,\"<unk>\":1,\"b\":2,\"ab\":3},\"merges\":[\"a b\"]"
+#define FALLBACK "\"vocab\":{\"<unk>\":0,\"<0xC3>\":1,\"<0xA9>\":2,\"e\":3},\"merges\":[]"
+
+START_TEST(rc_064_unknown_characters_fall_back_or_fuse_or_vanish)
+{
+    expect_json(CHARACTERS("", "\"vocab\":{\"a\":0},\"merges\":[]"), "aza", "0 0");
+    expect_json(CHARACTERS("", UNKNOWN ",\"unk_token\":\"<unk>\",\"fuse_unk\":false"), "azza", "0 1 1 0");
+    expect_json(CHARACTERS("", UNKNOWN ",\"unk_token\":\"<unk>\",\"fuse_unk\":true"), "azza", "0 1 0");
+    struct lk_tokenizer *fallback =
+        made(CHARACTERS("", FALLBACK ",\"unk_token\":\"<unk>\",\"byte_fallback\":true"));
+    expect(fallback, "\u00e9", "1 2");
+    expect(fallback, "e\u0301", "3 0");
+    expect(fallback, "\u00e9e", "1 2 3");
+    /* The reference writes an unknown token after the bytes that follow it, and fuses across them. */
+    expect(fallback, "z\u00e9e", "1 2 0 3");
+    lk_tokenizer_free(fallback);
+    fallback = made(CHARACTERS("", FALLBACK ",\"unk_token\":\"<unk>\",\"byte_fallback\":true,\"fuse_unk\":true"));
+    expect(fallback, "z\u00e9ze", "1 2 0 3");
+    lk_tokenizer_free(fallback);
+    refuse(CHARACTERS("", UNKNOWN ",\"unk_token\":\"<u>\""), LK_INVALID_ARGUMENT,
+           "$.model: the unk_token \"<u>\" is not in the vocabulary");
+}
+END_TEST
+
+START_TEST(characters_that_vanish_make_neighbours_of_others)
+{
+    struct lk_tokenizer *tokenizer =
+        made(CHARACTERS("", "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]"));
+    expect(tokenizer, "azb", "2");
+    expect(tokenizer, "ba\u4e2d\u4e2dba", "1 2 0");
+    ck_assert_ptr_nonnull(strstr(lk_tokenizer_notes(tokenizer), "left out"));
+    lk_tokenizer_free(tokenizer);
 }
 END_TEST
 
@@ -307,22 +347,32 @@ START_TEST(broken_files_are_refused_with_their_json_path) /* RC-058 */
 }
 END_TEST
 
+#define SOME_MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}"
+#define WITH(component) "{" component "," SOME_MODEL "}"
+
 START_TEST(unknown_components_are_refused_never_skipped) /* RC-058 */
 {
     refuse("{\"pre_tokenizer\":" LEVEL("true", "false") ",\"model\":{\"type\":\"Unigram\"}}",
            LK_UNIMPLEMENTED, "$.model: a model of type \"Unigram\"");
     refuse("{\"pre_tokenizer\":" LEVEL("true", "false") ",\"model\":{\"type\":\"WordPiece\"}}",
            LK_UNIMPLEMENTED, "WordPiece");
-    refuse("{\"pre_tokenizer\":{\"type\":\"Nope\"}}", LK_UNIMPLEMENTED,
+    refuse(WITH("\"pre_tokenizer\":{\"type\":\"Nope\"}"), LK_UNIMPLEMENTED,
            "$.pre_tokenizer: a pre_tokenizer of type \"Nope\"");
-    refuse("{\"pre_tokenizer\":null}", LK_UNIMPLEMENTED, "$.pre_tokenizer");
-    refuse("{\"normalizer\":{\"type\":\"NFKC\"}}", LK_UNIMPLEMENTED, "$.normalizer");
-    refuse("{\"decoder\":{\"type\":\"Metaspace\"}}", LK_UNIMPLEMENTED, "$.decoder");
+    refuse("{\"pre_tokenizer\":null}", LK_INVALID_ARGUMENT, "expected a key \"model\"");
+    refuse(WITH("\"normalizer\":{\"type\":\"Nope\"}"), LK_UNIMPLEMENTED,
+           "$.normalizer: a normalizer of type \"Nope\"");
+    refuse(WITH("\"decoder\":{\"type\":\"CTC\"}"), LK_UNIMPLEMENTED,
+           "$.decoder: a decoder of type \"CTC\"");
+    refuse(WITH("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"No\"}]}"),
+           LK_UNIMPLEMENTED, "$.decoder.decoders[1]: a decoder of type \"No\"");
+    refuse(WITH("\"decoder\":{\"type\":\"Strip\",\"content\":\"a\",\"start\":1,\"stop\":0}"),
+           LK_UNIMPLEMENTED, "$.decoder: stripping");
     refuse("{\"post_processor\":{\"type\":\"Nope\"}}", LK_UNIMPLEMENTED, "$.post_processor");
     refuse("{\"colour\":1}", LK_UNIMPLEMENTED, "$.colour");
     static const char before[] = "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
                                  "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"";
-    static const char after[] = "\"},\"behavior\":\"Isolated\",\"invert\":false}]}}";
+    static const char after[] =
+        "\"},\"behavior\":\"Isolated\",\"invert\":false}]}," SOME_MODEL "}";
     struct lk_buf json = {0};
     static const char *const patterns[] = {"(", "(?<=a)b", "\\\\p{L}+"};
     for (size_t i = 0; i < 3; i++) {
@@ -581,6 +631,8 @@ Suite *suite(void)
     tcase_add_test(t, merges_may_be_pairs_or_strings_and_nothing_else);
     tcase_add_test(t, dropout_truncation_and_padding_are_ignored_with_a_note);
     tcase_add_test(t, bytes_without_a_token_vanish_as_in_the_reference_and_are_noted);
+    tcase_add_test(t, rc_064_unknown_characters_fall_back_or_fuse_or_vanish);
+    tcase_add_test(t, characters_that_vanish_make_neighbours_of_others);
     tcase_add_test(t, prefix_space_goes_before_every_part_that_lacks_one);
     tcase_add_test(t, added_tokens_swallow_spaces_as_they_say);
     tcase_add_test(t, single_words_and_overlaps_match_leftmost_longest);
