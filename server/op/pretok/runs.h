@@ -3,7 +3,7 @@
  *
  * What a backtracking engine would try and give up is worked out once in these and in the families,
  * so every cutter is linear and needs no stack. \p{L} is a letter, \p{N} a number, \s a space; anything else
- * (marks too) is "other".
+ * (marks and punctuation too) is "other".
  */
 #ifndef LK_OP_PRETOK_RUNS_H
 #define LK_OP_PRETOK_RUNS_H
@@ -26,7 +26,7 @@ static inline bool is_letter(unsigned class)
 
 static inline bool is_other(unsigned class)
 {
-    return class == LK_CLASS_OTHER || class == LK_CLASS_MARK;
+    return class == LK_CLASS_PUNCT || class == LK_CLASS_MARK || class == LK_CLASS_OTHER;
 }
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte)) /* in all eight bytes of a word */

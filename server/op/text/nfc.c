@@ -6,6 +6,7 @@
 #include "op/text/nfc.h"
 
 #include "base/utf8.h"
+#include "op/text/unicode_data.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,7 @@ static size_t push(struct lk_nfc_scratch *scratch, size_t n, uint32_t point, uin
 static size_t decompose(const struct lk_nfc *nfc, struct lk_nfc_scratch *scratch, size_t n,
                         uint32_t point)
 {
-    size_t low = 0, high = lk_decompositions_n;
+    size_t low = 0, high = lk_canonical.n;
 
     if (point - S_BASE < S_N) {
         uint32_t s = point - S_BASE, t = s % T_N;
@@ -101,15 +102,15 @@ static size_t decompose(const struct lk_nfc *nfc, struct lk_nfc_scratch *scratch
     }
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (lk_decompositions[middle].point < point)
+        if (lk_canonical.items[middle].point < point)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == lk_decompositions_n || lk_decompositions[low].point != point)
+    if (low == lk_canonical.n || lk_canonical.items[low].point != point)
         return push(scratch, n, point, ccc_of(nfc, point));
-    for (size_t i = 0; i < lk_decompositions[low].n; i++) {
-        uint32_t part = lk_decomposition_pool[lk_decompositions[low].start + i];
+    for (size_t i = 0; i < lk_canonical.items[low].n; i++) {
+        uint32_t part = lk_canonical.pool[lk_canonical.items[low].start + i];
         n = push(scratch, n, part, ccc_of(nfc, part));
     }
     return n;

@@ -10,46 +10,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum lk_class { /* the generator writes these numbers */
-    LK_CLASS_OTHER = 0,
+enum lk_class {
+    LK_CLASS_OTHER = 0,  /* none of these: C but for the spaces among them */
     LK_CLASS_UPPER = 1,  /* Lu, Lt */
     LK_CLASS_LOWER = 2,  /* Ll */
     LK_CLASS_LETTER = 3, /* Lm, Lo */
     LK_CLASS_MARK = 4,   /* M */
     LK_CLASS_NUMBER = 5, /* N */
-    LK_CLASS_SPACE = 6,  /* \s */
+    LK_CLASS_SPACE = 6,  /* \s: also what char::is_whitespace, Strip and the added-token matcher mean */
+    LK_CLASS_PUNCT = 7,  /* P, S */
     LK_CLASS_MASK = 7,
-    LK_CLASS_WORD = 8,  /* a flag: \w of the added-token matcher */
-    LK_CLASS_NFC = 16,  /* a flag: text with it may not be in NFC; without any, it is */
+    LK_CLASS_WORD = 8,         /* flags: \w of the added-token matcher, */
+    LK_CLASS_NFC = 16,         /* text with it may not be in NFC; without any, it is, */
+    LK_CLASS_NUMERIC = 32,     /* what the pre-tokenizer Digits, */
+    LK_CLASS_PUNCTUATION = 64, /* and what Punctuation cuts out */
 };
-
-struct lk_class_range {
-    uint32_t first;
-    uint32_t last;
-    uint8_t value;
-};
-
-struct lk_decomposition {
-    uint32_t point;
-    uint16_t start; /* index in lk_decomposition_pool */
-    uint8_t n;
-};
-
-struct lk_composition {
-    uint32_t left;
-    uint32_t right;
-    uint32_t composed;
-};
-
-extern const struct lk_class_range lk_class_ranges[];
-extern const size_t lk_class_ranges_n;
-extern const struct lk_class_range lk_ccc_ranges[];
-extern const size_t lk_ccc_ranges_n;
-extern const struct lk_decomposition lk_decompositions[];
-extern const size_t lk_decompositions_n;
-extern const uint32_t lk_decomposition_pool[];
-extern const struct lk_composition lk_compositions[];
-extern const size_t lk_compositions_n;
 
 #define LK_UNICODE_PAGES (0x110000 / 256)
 
