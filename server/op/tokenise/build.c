@@ -112,6 +112,22 @@ static void put_spaced(struct lk_buf *out, const uint8_t *text, size_t n)
     }
 }
 
+/* What the file's decoder makes of a token. */
+static void put_shown(const struct lk_bpe_files *files, const uint8_t *text, size_t n,
+                      struct lk_buf *out)
+{
+    int byte = byte_token(text, n);
+
+    if (files->decoder.bytes && byte >= 0) {
+        uint8_t value = (uint8_t)byte;
+        lk_buf_put(out, &value, 1);
+    } else if (files->decoder.marks) {
+        put_spaced(out, text, n);
+    } else {
+        lk_buf_put(out, text, n);
+    }
+}
+
 /* A token of a model of characters: its place in the alphabet, and what detokenising shows of it. Appends
  * to @bytes how it stands in text, and says whether text so spelled may be looked up as a whole. */
 static bool add_character_token(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
@@ -136,14 +152,7 @@ static bool add_character_token(struct lk_tokenizer *tokenizer, const struct lk_
         put_spaced(bytes, text, name->n);
     else
         lk_buf_put(bytes, text, name->n);
-    if (files->decoder.bytes && byte >= 0) {
-        uint8_t value = (uint8_t)byte;
-        lk_buf_put(&shown, &value, 1);
-    } else if (files->decoder.marks) {
-        put_spaced(&shown, text, name->n);
-    } else {
-        lk_buf_put(&shown, text, name->n);
-    }
+    put_shown(files, text, name->n, &shown);
     lk_vocab_set(&tokenizer->shown, name->id, shown.data, shown.len);
     lk_buf_done(&shown);
     return name->n > 0 && !(tokenizer->marks && space); /* such a token is never made */
@@ -338,7 +347,8 @@ enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files 
     bool *spelled = lk_zalloc(files->names.n + 1, sizeof *spelled);
 
     lk_unicode_init(&tokenizer->unicode);
-    lk_nfc_init(&tokenizer->nfc);
+    lk_normal_build(&tokenizer->normal, &tokenizer->unicode);
+    lk_normal_build(&tokenizer->section, &tokenizer->unicode);
     lk_bpe_init(&tokenizer->bpe, files->merges_n, files->names.n);
     if (files->spelling == LK_SPELLING_CHARACTERS)
         lk_alphabet_use_characters(&tokenizer->bpe.alphabet);
@@ -365,6 +375,33 @@ static uint32_t next_free_id(const struct lk_added *added, const struct lk_names
     return added->end_id > names->n ? added->end_id : (uint32_t)names->n;
 }
 
+/* What is looked for: the token as the text has it where that is done. */
+static void put_pattern(const struct lk_tokenizer *tokenizer, const struct lk_added_token *token,
+                        struct lk_buf *pattern)
+{
+    struct lk_normal_scratch scratch = {0};
+    const uint8_t *text = token->text;
+    size_t n = token->n;
+
+    if (token->normalized)
+        lk_normal_apply(&tokenizer->normal, &scratch, text, n, &text, &n);
+    lk_buf_put(pattern, text, n);
+    lk_normal_scratch_done(&scratch);
+}
+
+/* Decoders make no difference between added tokens and others. */
+static void show_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
+                       const struct lk_added_token *token)
+{
+    struct lk_buf shown = {0};
+
+    if (tokenizer->shown.n == 0)
+        return;
+    put_shown(files, token->text, token->n, &shown);
+    lk_vocab_set(&tokenizer->shown, token->id, shown.data, shown.len);
+    lk_buf_done(&shown);
+}
+
 enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
                           const struct lk_added_token *token, uint32_t want, struct lk_err *err)
 {
@@ -386,13 +423,11 @@ enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_fi
     if (copy.id >= LK_VOCAB_MAX)
         return lk_fail(err, LK_INVALID_ARGUMENT, "no id is left below %u", LK_VOCAB_MAX);
     struct lk_buf pattern = {0};
-    if (token->normalized && tokenizer->normalize) {
-        struct lk_nfc_scratch scratch = {0};
-        lk_nfc_append(&tokenizer->nfc, &tokenizer->unicode, &scratch, token->text, token->n,
-                      &pattern);
-        lk_nfc_scratch_done(&scratch);
-    } else {
-        lk_buf_put(&pattern, token->text, token->n);
+    put_pattern(tokenizer, token, &pattern);
+    if (pattern.len == 0) {
+        lk_buf_done(&pattern);
+        return fail_about(err, "nothing is left after normalisation of the added token ",
+                          token->text, token->n, "");
     }
     if (lk_added_has_pattern(&tokenizer->added, token->normalized, pattern.data, pattern.len)) {
         lk_buf_done(&pattern); /* the reference takes either, by chance */
@@ -405,7 +440,6 @@ enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_fi
     copy.pattern_n = pattern.len;
     lk_added_push(&tokenizer->added, copy);
     lk_vocab_set(&tokenizer->vocab, copy.id, copy.text, copy.n);
-    if (tokenizer->shown.n > 0)
-        lk_vocab_set(&tokenizer->shown, copy.id, copy.text, copy.n);
+    show_added(tokenizer, files, &copy);
     return LK_OK;
 }
