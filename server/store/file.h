@@ -33,6 +33,14 @@ enum lk_code lk_file_read_all(const char *path, size_t max_bytes, struct lk_buf 
 enum lk_code lk_file_write_atomic(const char *path, const void *data, size_t n,
                                   struct lk_err *err);
 
+/* The same in pieces, for what is too large to hold: begin, put …, then either of end (which names the
+ * file) and abandon (which leaves nothing); both free it. @writing is good for end only after OK. */
+struct lk_writing;
+enum lk_code lk_file_begin(const char *path, struct lk_writing **ret_writing, struct lk_err *err);
+enum lk_code lk_file_put(struct lk_writing *writing, const void *data, size_t n, struct lk_err *err);
+enum lk_code lk_file_end(struct lk_writing *writing, struct lk_err *err);
+void lk_file_abandon(struct lk_writing *writing); /* NULL is fine */
+
 /* @code for an errno value, and a text "<what> <path>: <reason>" in @err. */
 enum lk_code lk_file_fail(struct lk_err *err, int error, const char *what, const char *path);
 

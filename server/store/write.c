@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct writing {
-    const char *path;
+struct lk_writing {
+    char *path;
     char *dir;  /* of @path */
     char *temp; /* name in @dir that is renamed to @path */
     int fd;
@@ -23,12 +23,12 @@ struct writing {
 };
 
 /* Two hosts may share the directory: neither process nor thread numbers would keep them apart. */
-static enum lk_code begin(struct writing *w, const char *path, struct lk_err *err)
+static enum lk_code begin(struct lk_writing *w, const char *path, struct lk_err *err)
 {
     const char *slash = strrchr(path, '/');
     uint64_t random = 0;
 
-    *w = (struct writing){.path = path, .fd = -1};
+    *w = (struct lk_writing){.path = lk_strdup(path), .fd = -1};
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return lk_file_fail(err, errno, "no random name to write", path);
     w->dir = slash == NULL ? lk_strdup(".") : lk_strndup(path, (size_t)(slash - path) + 1);
@@ -41,8 +41,9 @@ static enum lk_code begin(struct writing *w, const char *path, struct lk_err *er
     return w->fd >= 0 ? LK_OK : lk_file_fail(err, errno, "cannot create", path);
 }
 
-static enum lk_code write_out(struct writing *w, const uint8_t *p, size_t n, struct lk_err *err)
+enum lk_code lk_file_put(struct lk_writing *w, const void *data, size_t n, struct lk_err *err)
 {
+    const uint8_t *p = data;
     while (n > 0) {
         ssize_t did = write(w->fd, p, n);
         if (did < 0 && errno == EINTR)
@@ -52,12 +53,10 @@ static enum lk_code write_out(struct writing *w, const uint8_t *p, size_t n, str
         p += did;
         n -= (size_t)did;
     }
-    if (fsync(w->fd) != 0)
-        return lk_file_fail(err, errno, "cannot write", w->path);
     return LK_OK;
 }
 
-static enum lk_code give_name(struct writing *w, struct lk_err *err)
+static enum lk_code give_name(struct lk_writing *w, struct lk_err *err)
 {
     if (!w->named) {
         char *self = lk_format("/proc/self/fd/%d", w->fd);
@@ -75,7 +74,7 @@ static enum lk_code give_name(struct writing *w, struct lk_err *err)
 }
 
 /* A new name is lasting only when its directory is on the disk. */
-static enum lk_code sync_dir(const struct writing *w, struct lk_err *err)
+static enum lk_code sync_dir(const struct lk_writing *w, struct lk_err *err)
 {
     int fd = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -87,22 +86,53 @@ static enum lk_code sync_dir(const struct writing *w, struct lk_err *err)
     return LK_OK;
 }
 
+enum lk_code lk_file_begin(const char *path, struct lk_writing **ret_writing, struct lk_err *err)
+{
+    struct lk_writing *w = lk_alloc(sizeof *w);
+    enum lk_code code = begin(w, path, err);
+    if (code != LK_OK) {
+        lk_file_abandon(w);
+        return code;
+    }
+    *ret_writing = w;
+    return LK_OK;
+}
+
+enum lk_code lk_file_end(struct lk_writing *w, struct lk_err *err)
+{
+    enum lk_code code = LK_OK;
+    if (fsync(w->fd) != 0)
+        code = lk_file_fail(err, errno, "cannot write", w->path);
+    if (code == LK_OK)
+        code = give_name(w, err);
+    if (code == LK_OK)
+        code = sync_dir(w, err);
+    lk_file_abandon(w);
+    return code;
+}
+
+void lk_file_abandon(struct lk_writing *w)
+{
+    if (w == NULL)
+        return;
+    if (w->named)
+        (void)unlink(w->temp);
+    if (w->fd >= 0)
+        (void)close(w->fd);
+    free(w->path);
+    free(w->temp);
+    free(w->dir);
+    free(w);
+}
+
 enum lk_code lk_file_write_atomic(const char *path, const void *data, size_t n,
                                   struct lk_err *err)
 {
-    struct writing w;
-    enum lk_code code = begin(&w, path, err);
+    struct lk_writing *w;
+    LK_TRY(lk_file_begin(path, &w, err));
+    enum lk_code code = lk_file_put(w, data, n, err);
     if (code == LK_OK)
-        code = write_out(&w, data, n, err);
-    if (code == LK_OK)
-        code = give_name(&w, err);
-    if (code == LK_OK)
-        code = sync_dir(&w, err);
-    if (w.named)
-        (void)unlink(w.temp);
-    if (w.fd >= 0)
-        (void)close(w.fd);
-    free(w.temp);
-    free(w.dir);
+        return lk_file_end(w, err);
+    lk_file_abandon(w);
     return code;
 }
