@@ -5,10 +5,12 @@
 #ifndef LK_CLIENT_CLI_COMMANDS_H
 #define LK_CLIENT_CLI_COMMANDS_H
 
+int cmd_detokenize(int argc, char **argv);
 int cmd_digest(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_peek(int argc, char **argv);
 int cmd_status(int argc, char **argv);
+int cmd_tokenize(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 

@@ -29,6 +29,8 @@ static const struct command commands[] = {
     {"peek", cmd_peek, "the sequences of a step, decoded, with the borders of documents"},
     {"trace", cmd_trace, "where the pieces of a step come from; in which steps a row is used"},
     {"digest", cmd_digest, "the digests of steps, as any number of ranks sees them"},
+    {"tokenize", cmd_tokenize, "the token ids of texts; what a tokenizer is"},
+    {"detokenize", cmd_detokenize, "the texts of token ids"},
     {"verify", cmd_verify, "check snapshots, indexes, and the steps that a daemon serves"},
 };
 
@@ -50,7 +52,7 @@ static int print_help(FILE *to)
                 "       lanekeeper --version\n\n",
                 to);
     for (int i = 0; i < COMMANDS; i++)
-        (void)fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].help);
+        (void)fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
     (void)fprintf(to, "\n%s", options_statuses);
     if (to != stdout)
         return EXIT_USAGE;

@@ -2,10 +2,15 @@
 
 #include "base/json.h"
 #include "base/utf8.h"
+#include "store/file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 bool output_flush(struct lk_buf *out)
 {
@@ -14,6 +19,58 @@ bool output_flush(struct lk_buf *out)
     if (!written)
         (void)fputs("lanekeeper: cannot write to standard output\n", stderr);
     return written;
+}
+
+/* A device or a pipe is written to as it is: replacing it by a file is not what its name is given for. */
+enum lk_code output_open(struct output *output, const char *path, struct lk_err *err)
+{
+    struct stat st;
+    *output = (struct output){.path = path, .fd = -1};
+    if (path == NULL) {
+        output->fd = STDOUT_FILENO;
+        return LK_OK;
+    }
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
+        return lk_file_begin(path, &output->writing, err);
+    output->fd = open(path, O_WRONLY | O_CLOEXEC);
+    return output->fd >= 0 ? LK_OK : lk_file_fail(err, errno, "cannot write to", path);
+}
+
+static enum lk_code write_all(struct output *output, const uint8_t *p, size_t n, struct lk_err *err)
+{
+    while (n > 0) {
+        ssize_t did = write(output->fd, p, n);
+        if (did < 0 && errno == EINTR)
+            continue;
+        if (did < 0)
+            return lk_file_fail(err, errno, "cannot write to",
+                                output->path != NULL ? output->path : "standard output");
+        p += did;
+        n -= (size_t)did;
+    }
+    return LK_OK;
+}
+
+enum lk_code output_put(struct output *output, struct lk_buf *out, struct lk_err *err)
+{
+    size_t n = out->len;
+    out->len = 0;
+    return output->writing != NULL ? lk_file_put(output->writing, out->data, n, err)
+                                   : write_all(output, out->data, n, err);
+}
+
+enum lk_code output_end(struct output *output, bool good, struct lk_err *err)
+{
+    struct lk_writing *writing = output->writing;
+    int fd = output->fd;
+    bool own = output->path != NULL;
+    *output = (struct output){.fd = -1};
+    if (writing != NULL && good)
+        return lk_file_end(writing, err);
+    lk_file_abandon(writing);
+    if (own && fd >= 0 && close(fd) != 0 && good)
+        return lk_file_fail(err, errno, "cannot write", "the output");
+    return LK_OK;
 }
 
 void put_count(struct lk_buf *out, uint64_t n)
@@ -81,6 +138,25 @@ void put_safe(struct lk_buf *out, const void *bytes, size_t n)
             lk_buf_putf(out, "\\x%02x", *p++);
         }
     }
+}
+
+void put_quoted(struct lk_buf *out, const void *bytes, size_t n)
+{
+    static const char plain[] = "\n\r\t\"\\", named[] = "nrt\"\\";
+    const uint8_t *p = bytes, *end = p + n;
+    lk_buf_puts(out, "\"");
+    while (p < end) {
+        const uint8_t *next = p;
+        while (next < end && memchr(plain, *next, sizeof plain - 1) == NULL)
+            next++;
+        put_safe(out, p, (size_t)(next - p));
+        p = next;
+        if (p < end) {
+            const char *which = memchr(plain, *p++, sizeof plain - 1);
+            lk_buf_putf(out, "\\%c", named[which - plain]);
+        }
+    }
+    lk_buf_puts(out, "\"");
 }
 
 void json_key(struct lk_buf *out, bool more, const char *key)

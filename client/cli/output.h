@@ -1,12 +1,13 @@
 /*
- * What goes to standard output: built whole in memory, then written once and checked, so that a full
- * disk or a closed pipe never looks like success.
+ * What goes to standard output, or a file: built in memory, written and checked, so that a full disk or a
+ * closed pipe never looks like success.
  */
 #ifndef LK_CLIENT_CLI_OUTPUT_H
 #define LK_CLIENT_CLI_OUTPUT_H
 
 #include "base/digest.h"
 #include "base/mem.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,19 @@
 
 /* Writes and empties @out. False, with a word on standard error, when that failed. */
 bool output_flush(struct lk_buf *out);
+
+/* Where the output of a command goes that may be too large to hold. */
+struct output {
+    const char *path;           /* NULL: standard output; borrowed */
+    struct lk_writing *writing; /* of a regular file, which appears as a whole or not at all */
+    int fd;                     /* of anything else, or -1 */
+};
+
+enum lk_code output_open(struct output *output, const char *path, struct lk_err *err);
+/* Writes and empties @out. */
+enum lk_code output_put(struct output *output, struct lk_buf *out, struct lk_err *err);
+/* After output_open, whatever came of it. @good: give the file its name; else leave nothing of it. */
+enum lk_code output_end(struct output *output, bool good, struct lk_err *err);
 
 /* ---- for people ---- */
 
@@ -25,6 +39,10 @@ void put_hex(struct lk_buf *out, struct lk_digest digest);
 /* Text of unknown origin on a terminal: valid UTF-8 as it is, control characters but for line ends
  * and tabs, and bytes that are no UTF-8, as \xNN. */
 void put_safe(struct lk_buf *out, const void *bytes, size_t n);
+
+/* The bytes of a token in double quotes: as put_safe, with line ends and tabs as \n, \r and \t, and \
+ * before quotes and itself. Nothing is lost: another token looks different. */
+void put_quoted(struct lk_buf *out, const void *bytes, size_t n);
 
 /* ---- JSON: a member with its key. @more: not the first, so a comma goes before it ---- */
 

@@ -20,7 +20,7 @@ void progress_init(struct progress *p, const char *what)
 {
     uint64_t now = progress_now_ns();
     *p = (struct progress){
-        .what = what, .terminal = isatty(STDERR_FILENO) == 1, .began_ns = now, .last_ns = now};
+        .what = what, .unit = "rows", .terminal = isatty(STDERR_FILENO) == 1, .began_ns = now, .last_ns = now};
 }
 
 /* "45%, 12.3 of 27.1 MB, 250.1 MB/s, 4210 rows, 0:07 left" */
@@ -37,10 +37,10 @@ static void describe(const struct progress *p, uint64_t now, uint64_t done, uint
         (void)snprintf(left, sizeof left, ", %llu:%02llu left", (unsigned long long)(eta / 60),
                        (unsigned long long)(eta % 60));
     }
-    (void)snprintf(text, n, "%3u%%, %.1f of %.1f MB, %.1f MB/s, %llu rows%s",
+    (void)snprintf(text, n, "%3u%%, %.1f of %.1f MB, %.1f MB/s, %llu %s%s",
                    all > 0 ? (unsigned)(100.0 * (double)done / (double)all) : 100u,
                    (double)done / 1e6, (double)all / 1e6, rate / 1e6, (unsigned long long)rows,
-                   left);
+                   p->unit, left);
 }
 
 static void draw(struct progress *p, uint64_t done, uint64_t all, const char *text)
@@ -77,6 +77,28 @@ static void report(void *owner, uint64_t done, uint64_t all, uint64_t rows)
 struct lk_progress progress_hook(struct progress *p)
 {
     return (struct lk_progress){.report = report, .owner = p};
+}
+
+static void draw_count(struct progress *p, uint64_t now, uint64_t done, uint64_t rows)
+{
+    (void)fprintf(stderr, "\r%.1f MB, %.1f MB/s, %llu %s\033[K", (double)done / 1e6,
+                  (double)done * 1e3 / (double)(now - p->began_ns), (unsigned long long)rows,
+                  p->unit);
+    (void)fflush(stderr);
+    p->drawn = true;
+}
+
+void progress_tick(struct progress *p, uint64_t done, uint64_t all, uint64_t rows)
+{
+    uint64_t now;
+    if (!p->terminal || (now = progress_now_ns()) - p->began_ns < second_ns ||
+        now - p->last_ns < second_ns / 5)
+        return;
+    p->last_ns = now;
+    if (all > 0)
+        report(p, done, all, rows);
+    else
+        draw_count(p, now, done, rows);
 }
 
 void progress_done(struct progress *p)

@@ -30,17 +30,21 @@ enum lk_special_in_text stream_special_in_text(enum lk_specials specials)
     return special[specials];
 }
 
+struct lk_tokenizer_paths stream_tokenizer_paths(const struct lk_tokenizer_recipe *recipe)
+{
+    return (struct lk_tokenizer_paths){
+        .kind = stream_tokenizer_kind(recipe->source),
+        .special_in_text = stream_special_in_text(recipe->special_in_text),
+        .main = recipe->path,
+        .merges = recipe->merges,
+        .scheme = recipe->scheme,
+    };
+}
+
 enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenizer **ret_tokenizer,
                               struct lk_err *err)
 {
-    const struct lk_tokenizer_recipe *from = &recipe->tokenizer;
-    struct lk_tokenizer_paths paths = {
-        .kind = stream_tokenizer_kind(from->source),
-        .special_in_text = stream_special_in_text(from->special_in_text),
-        .main = from->path,
-        .merges = from->merges,
-        .scheme = from->scheme,
-    };
+    struct lk_tokenizer_paths paths = stream_tokenizer_paths(&recipe->tokenizer);
     return lk_tokenizer_open(&paths, lk_file_read_all, ret_tokenizer, err);
 }
 

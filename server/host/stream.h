@@ -10,7 +10,7 @@
 #include "config/config.h"
 #include "core/plan.h"
 #include "format/index.h"
-#include "op/tokenise/tokenizer.h"
+#include "op/tokenise/open.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,6 +47,9 @@ enum lk_code stream_check_cache(const struct stream *stream, const struct lk_run
 /* A recipe's words for a kind of tokenizer, and for what special tokens in text are, in the ops' terms. */
 enum lk_tokenizer_kind stream_tokenizer_kind(enum lk_tokenizer_source source);
 enum lk_special_in_text stream_special_in_text(enum lk_specials specials);
+
+/* Where its files lie, and how it is to read them; borrowed from the recipe. */
+struct lk_tokenizer_paths stream_tokenizer_paths(const struct lk_tokenizer_recipe *recipe);
 
 /* The tokenizer that a recipe asks for, and the ids of its appended and prepended tokens. */
 enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenizer **ret_tokenizer,

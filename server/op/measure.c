@@ -57,19 +57,23 @@ static enum lk_code bad_row(const struct lk_measure *m, enum lk_drop drop,
 }
 
 /* The token is quoted as JSON would be: it may have line ends, or bytes that a terminal acts on. */
-static void say_special(const struct lk_measure *m, const struct lk_row_field *text, uint32_t id,
-                        size_t at, struct lk_err *err)
+enum lk_code lk_check_specials(const struct lk_encoder *encoder,
+                               const struct lk_tokenizer *tokenizer, struct lk_err *err)
 {
     struct lk_buf quoted = {0};
-    size_t n = 0;
-    const uint8_t *token = lk_tokenizer_bytes(m->spec.tokenizer, id, &n);
+    uint32_t id;
+    size_t at, n = 0;
 
+    if (!lk_encoder_refuses(encoder, &id, &at))
+        return LK_OK;
+    const uint8_t *token = lk_tokenizer_bytes(tokenizer, id, &n);
     lk_json_quote(&quoted, token, n);
-    (void)lk_fail(err, LK_INVALID_ARGUMENT,
-                  "byte %zu: field \"%s\": byte %zu of the text: a special token where "
-                  "special_in_text is error: id %u, %s",
-                  text->at, m->spec.text, at, id, lk_buf_cstr(&quoted));
+    enum lk_code code = lk_fail(err, LK_INVALID_ARGUMENT,
+                                "byte %zu of the text: a special token where special_in_text is "
+                                "error: id %u, %s",
+                                at, id, lk_buf_cstr(&quoted));
     lk_buf_done(&quoted);
+    return code;
 }
 
 static void say_no_text(const struct lk_measure *m, const struct lk_row_field *text,
@@ -132,19 +136,16 @@ static enum lk_code measure_text(struct lk_measure *m, const struct lk_row_field
                                  struct lk_tokens *out, struct lk_measured *measured,
                                  struct lk_err *err)
 {
-    size_t before = out->n, at;
+    size_t before = out->n;
     uint64_t specials = lk_encoder_specials(m->encoder);
-    uint32_t id;
 
     encode(m, text, out);
     measured->specials = lk_encoder_specials(m->encoder) - specials;
     measured->tokens = (uint32_t)(out->n - before);
-    if (measured->specials > 0 && lk_encoder_refuses(m->encoder, &id, &at)) {
-        say_special(m, text, id, at, err);
-        if (!m->spec.drop_bad)
-            return LK_INVALID_ARGUMENT;
+    if (lk_check_specials(m->encoder, m->spec.tokenizer, err) != LK_OK) {
+        (void)lk_fail_in(err, "byte %zu: field \"%s\"", text->at, m->spec.text);
         measured->drop = LK_DROP_SPECIAL;
-        return LK_OK;
+        return m->spec.drop_bad ? LK_OK : LK_INVALID_ARGUMENT;
     }
     measured->drop = filter_tokens(m, measured->tokens);
     return LK_OK;

@@ -77,4 +77,9 @@ enum lk_code lk_measure_row(struct lk_measure *measure, const uint8_t *row, size
                             struct lk_tokens *out, struct lk_measured *ret_measured,
                             struct lk_err *err);
 
+/* Under LK_SPECIAL_ERROR: INVALID_ARGUMENT, naming the place in the text and the token, when the document
+ * that @encoder had last has a special token in it. */
+enum lk_code lk_check_specials(const struct lk_encoder *encoder,
+                               const struct lk_tokenizer *tokenizer, struct lk_err *err);
+
 #endif
