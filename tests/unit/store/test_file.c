@@ -186,6 +186,33 @@ START_TEST(a_file_is_replaced_as_a_whole_and_old_readers_keep_theirs)
 }
 END_TEST
 
+START_TEST(a_file_written_in_pieces_appears_at_its_end_or_not_at_all)
+{
+    struct lk_writing *writing;
+    struct lk_buf buf = {0};
+    struct lk_err err;
+    const char *path = temp_file(&dir, "f", "old", 3);
+    for (int end = 0; end < 2; end++) {
+        ck_assert_int_eq(lk_file_begin(path, &writing, &err), LK_OK);
+        ck_assert_int_eq(lk_file_put(writing, "two ", 4, &err), LK_OK);
+        ck_assert_int_eq(lk_file_put(writing, "", 0, &err), LK_OK);
+        ck_assert_int_eq(lk_file_put(writing, "pieces", 6, &err), LK_OK);
+        ck_assert_int_eq(lk_file_read_all(path, 100, &buf, &err), LK_OK);
+        ck_assert_uint_eq(buf.len, 3);
+        if (end == 0)
+            lk_file_abandon(writing);
+        else
+            ck_assert_int_eq(lk_file_end(writing, &err), LK_OK);
+        ck_assert_int_eq(entries(), 1);
+    }
+    ck_assert_int_eq(lk_file_read_all(path, 100, &buf, &err), LK_OK);
+    ck_assert_uint_eq(buf.len, 10);
+    ck_assert_mem_eq(buf.data, "two pieces", 10);
+    ck_assert_int_eq(lk_file_begin(temp_path(&dir, "no/f"), &writing, &err), LK_NOT_FOUND);
+    lk_buf_done(&buf);
+}
+END_TEST
+
 START_TEST(a_failed_write_leaves_the_old_file_and_nothing_else)
 {
     struct lk_err err;
@@ -242,6 +269,7 @@ Suite *suite(void)
     tcase_add_test(t, what_cannot_be_opened_says_why);
     tcase_add_test(t, whole_reads_stop_at_their_limit);
     tcase_add_test(t, a_file_is_replaced_as_a_whole_and_old_readers_keep_theirs);
+    tcase_add_test(t, a_file_written_in_pieces_appears_at_its_end_or_not_at_all);
     tcase_add_test(t, a_failed_write_leaves_the_old_file_and_nothing_else);
     tcase_add_test(t, descriptors_are_closed_and_not_inherited);
     suite_add_tcase(s, t);
