@@ -29,36 +29,22 @@ static uint8_t class_of(uint8_t value)
                      ((value & LK_CATEGORY_PUNCTUATION) != 0 ? LK_CLASS_PUNCTUATION : 0));
 }
 
-/* The "quick check" of Unicode Annex #15: marks, code points that NFC replaces, and those that may
- * join the one before them (vowels and trailing consonants of Hangul among them). */
-static void flag_nfc(uint8_t *flags)
-{
-    for (size_t i = 0; i < lk_canonical.n; i++)
-        flags[lk_canonical.items[i].point] |= LK_CLASS_NFC;
-    for (size_t i = 0; i < lk_compositions_n; i++) /* these are composed again */
-        flags[lk_compositions[i].composed] &= (uint8_t)~LK_CLASS_NFC;
-    for (size_t i = 0; i < lk_ccc_ranges_n; i++)
-        for (uint32_t c = lk_ccc_ranges[i].first; c <= lk_ccc_ranges[i].last; c++)
-            flags[c] |= LK_CLASS_NFC;
-    for (size_t i = 0; i < lk_compositions_n; i++)
-        flags[lk_compositions[i].right] |= LK_CLASS_NFC;
-    for (uint32_t c = 0x1161; c <= 0x1175; c++)
-        flags[c] |= LK_CLASS_NFC;
-    for (uint32_t c = 0x11a8; c <= 0x11c2; c++)
-        flags[c] |= LK_CLASS_NFC;
-}
-
 void lk_unicode_init(struct lk_unicode *unicode)
 {
     uint8_t *flags = lk_zalloc(0x110000, 1);
-    size_t n = 0, same = 0;
 
     for (size_t i = 0; i < lk_category_ranges_n; i++)
         memset(flags + lk_category_ranges[i].first, class_of(lk_category_ranges[i].value),
                lk_category_ranges[i].last - lk_category_ranges[i].first + 1);
     memset(flags + '\t', LK_CLASS_SPACE, '\r' - '\t' + 1); /* those that are no Z */
     flags[0x85] = LK_CLASS_SPACE;
-    flag_nfc(flags);
+    lk_unicode_pack(unicode, flags);
+}
+
+void lk_unicode_pack(struct lk_unicode *unicode, uint8_t *flags)
+{
+    size_t n = 0, same = 0;
+
     for (size_t page = 0; page < LK_UNICODE_PAGES; page++) { /* pages move down within the array */
         if (page == 0 || memcmp(flags + same * 256, flags + page * 256, 256) != 0) {
             same = 0; /* not like the page before: like any other? */

@@ -21,9 +21,8 @@ enum lk_class {
     LK_CLASS_PUNCT = 7,  /* P, S */
     LK_CLASS_MASK = 7,
     LK_CLASS_WORD = 8,         /* flags: \w of the added-token matcher, */
-    LK_CLASS_NFC = 16,         /* text with it may not be in NFC; without any, it is, */
-    LK_CLASS_NUMERIC = 32,     /* what the pre-tokenizer Digits, */
-    LK_CLASS_PUNCTUATION = 64, /* and what Punctuation cuts out */
+    LK_CLASS_NUMERIC = 16,     /* what the pre-tokenizer Digits, */
+    LK_CLASS_PUNCTUATION = 32, /* and what Punctuation cuts out */
 };
 
 #define LK_UNICODE_PAGES (0x110000 / 256)
@@ -35,6 +34,8 @@ struct lk_unicode {
 };
 
 void lk_unicode_init(struct lk_unicode *unicode);
+/* The same from other flags, of 0x110000 code points; takes over that array. */
+void lk_unicode_pack(struct lk_unicode *unicode, uint8_t *flags);
 void lk_unicode_done(struct lk_unicode *unicode);
 
 static inline uint8_t lk_unicode_flags(const struct lk_unicode *unicode, uint32_t point)

@@ -347,7 +347,8 @@ enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files 
     bool *spelled = lk_zalloc(files->names.n + 1, sizeof *spelled);
 
     lk_unicode_init(&tokenizer->unicode);
-    lk_nfc_init(&tokenizer->nfc);
+    lk_normal_build(&tokenizer->normal, &tokenizer->unicode);
+    lk_normal_build(&tokenizer->section, &tokenizer->unicode);
     lk_bpe_init(&tokenizer->bpe, files->merges_n, files->names.n);
     if (files->spelling == LK_SPELLING_CHARACTERS)
         lk_alphabet_use_characters(&tokenizer->bpe.alphabet);
@@ -387,6 +388,20 @@ static void show_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_files
     lk_buf_done(&shown);
 }
 
+/* What is looked for: the token as the text has it where that is done. */
+static void put_pattern(const struct lk_tokenizer *tokenizer, const struct lk_added_token *token,
+                        struct lk_buf *pattern)
+{
+    struct lk_normal_scratch scratch = {0};
+    const uint8_t *text = token->text;
+    size_t n = token->n;
+
+    if (token->normalized)
+        lk_normal_apply(&tokenizer->normal, &scratch, text, n, &text, &n);
+    lk_buf_put(pattern, text, n);
+    lk_normal_scratch_done(&scratch);
+}
+
 enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
                           const struct lk_added_token *token, uint32_t want, struct lk_err *err)
 {
@@ -408,13 +423,11 @@ enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_fi
     if (copy.id >= LK_VOCAB_MAX)
         return lk_fail(err, LK_INVALID_ARGUMENT, "no id is left below %u", LK_VOCAB_MAX);
     struct lk_buf pattern = {0};
-    if (token->normalized && tokenizer->normalize) {
-        struct lk_nfc_scratch scratch = {0};
-        lk_nfc_append(&tokenizer->nfc, &tokenizer->unicode, &scratch, token->text, token->n,
-                      &pattern);
-        lk_nfc_scratch_done(&scratch);
-    } else {
-        lk_buf_put(&pattern, token->text, token->n);
+    put_pattern(tokenizer, token, &pattern);
+    if (pattern.len == 0) {
+        lk_buf_done(&pattern);
+        return fail_about(err, "nothing is left after normalisation of the added token ",
+                          token->text, token->n, "");
     }
     if (lk_added_has_pattern(&tokenizer->added, token->normalized, pattern.data, pattern.len)) {
         lk_buf_done(&pattern); /* the reference takes either, by chance */

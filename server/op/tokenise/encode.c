@@ -17,8 +17,8 @@
 struct lk_encoder {
     const struct lk_tokenizer *tokenizer;
     struct lk_pieces pieces;
-    struct lk_nfc_scratch nfc;
-    struct lk_buf normal;   /* a part in NFC */
+    struct lk_normal_scratch normal;  /* of a part, */
+    struct lk_normal_scratch section; /* and of what lies between its added tokens */
     struct lk_buf prefixed; /* a part with a space before it */
     uint64_t specials;      /* special tokens seen in text */
     bool refuses;           /* under ERROR: the last document had one, */
@@ -42,8 +42,8 @@ void lk_encoder_free(struct lk_encoder *encoder)
     if (encoder == NULL)
         return;
     lk_pieces_done(&encoder->pieces);
-    lk_nfc_scratch_done(&encoder->nfc);
-    lk_buf_done(&encoder->normal);
+    lk_normal_scratch_done(&encoder->normal);
+    lk_normal_scratch_done(&encoder->section);
     lk_buf_done(&encoder->prefixed);
     free(encoder);
 }
@@ -95,6 +95,11 @@ static void encode_text(struct lk_encoder *encoder, bool first, const uint8_t *p
         p = buf->data;
         end = p + buf->len;
     }
+    if (encoder->tokenizer->section.n > 0) {
+        size_t n = 0;
+        lk_normal_apply(&encoder->tokenizer->section, &encoder->section, p, (size_t)(end - p), &p, &n);
+        end = p + n;
+    }
     lk_pieces_encode(&encoder->pieces, p, end, out);
 }
 
@@ -130,13 +135,12 @@ static void encode_raw(struct lk_encoder *encoder, const uint8_t *p, const uint8
     struct lk_part part;
     bool as_it_is = true;
 
-    if (tokenizer->normalize && !lk_nfc_quick(&tokenizer->unicode, p, (size_t)(end - p))) {
-        encoder->normal.len = 0;
-        lk_nfc_append(&tokenizer->nfc, &tokenizer->unicode, &encoder->nfc, p, (size_t)(end - p),
-                      &encoder->normal);
-        p = encoder->normal.data;
-        end = p + encoder->normal.len;
-        as_it_is = false;
+    if (tokenizer->normal.n > 0) {
+        const uint8_t *text = p;
+        size_t n = 0;
+        lk_normal_apply(&tokenizer->normal, &encoder->normal, p, (size_t)(end - p), &p, &n);
+        end = p + n;
+        as_it_is = p == text;
     }
     lk_added_scan_init(&scan, &tokenizer->added.normal, &tokenizer->unicode, p, (size_t)(end - p),
                        tokenizer->special_in_text == LK_SPECIAL_TEXT);
@@ -151,12 +155,10 @@ static void encode_raw(struct lk_encoder *encoder, const uint8_t *p, const uint8
 
 static void trim(struct lk_encoder *encoder)
 {
-    if (encoder->normal.cap > KEPT_BYTES)
-        lk_buf_done(&encoder->normal);
+    lk_normal_scratch_trim(&encoder->normal, KEPT_BYTES);
+    lk_normal_scratch_trim(&encoder->section, KEPT_BYTES);
     if (encoder->prefixed.cap > KEPT_BYTES)
         lk_buf_done(&encoder->prefixed);
-    if (encoder->nfc.cap > KEPT_BYTES / sizeof(struct lk_point))
-        lk_nfc_scratch_done(&encoder->nfc);
     lk_pieces_trim(&encoder->pieces);
 }
 

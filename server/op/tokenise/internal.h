@@ -6,7 +6,7 @@
 
 #include "op/tokenise/added.h"
 #include "op/tokenise/bpe.h"
-#include "op/text/nfc.h"
+#include "op/text/normal.h"
 #include "op/pretok/pretok.h"
 #include "op/tokenise/tokenizer.h"
 
@@ -23,8 +23,8 @@ struct lk_tokenizer {
     enum lk_tokenizer_kind kind;
     enum lk_special_in_text special_in_text;
     struct lk_unicode unicode;
-    struct lk_nfc nfc;
-    bool normalize; /* to NFC */
+    struct lk_normal normal;  /* of text without raw added tokens; normalised ones are looked for in it */
+    struct lk_normal section; /* of what lies between those, as its pre_tokenizer changes it */
     enum lk_prefix prefix;
     bool marks; /* a model of characters for which a space in the text is U+2581, not written out */
     struct lk_pretok pretok;

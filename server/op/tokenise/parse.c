@@ -96,6 +96,20 @@ enum lk_code lk_read_word(struct lk_load *load, void *to, struct lk_err *err)
     return LK_OK;
 }
 
+enum lk_code lk_read_text(struct lk_load *load, void *to, struct lk_err *err)
+{
+    struct lk_text *copy = to;
+    const uint8_t *text;
+    size_t n = 0;
+
+    LK_TRY(lk_expect(load, LK_JSON_STRING, err));
+    LK_TRY(lk_json_string(&load->json, &text, &n, err));
+    copy->text = lk_alloc(n + 1);
+    memcpy(copy->text, text, n);
+    copy->n = n;
+    return LK_OK;
+}
+
 /* ---- objects ---- */
 
 static const struct lk_member *find_member(const struct lk_member *members, size_t n, const uint8_t *key,

@@ -40,6 +40,11 @@ struct lk_kind {
     lk_read_fn *read;
 };
 
+struct lk_text { /* of any length; owned by whoever read it */
+    uint8_t *text;
+    size_t n;
+};
+
 #define LK_COUNT(table) (sizeof(table) / sizeof *(table))
 
 /* Lengthen the path; what it was before is its returned length. */
@@ -54,6 +59,7 @@ enum lk_code lk_read_null(struct lk_load *load, bool *ret_null, struct lk_err *e
 lk_read_fn lk_read_skip;
 lk_read_fn lk_read_flag; /* bool */
 lk_read_fn lk_read_word; /* char[LK_TYPE_MAX], cut */
+lk_read_fn lk_read_text; /* struct lk_text; set even if the object fails later on */
 lk_read_fn lk_read_mark; /* size_t: where the value is, for later */
 
 /* An object whose keys are all in the table (at most 32 of them). */
@@ -65,6 +71,9 @@ enum lk_code lk_peek_type(struct lk_load *load, char ret_type[LK_TYPE_MAX], stru
 /* Null, or a component of a known kind. */
 enum lk_code lk_read_component(struct lk_load *load, const char *what, const struct lk_kind *kinds,
                                size_t n, struct lk_err *err);
+
+/* Adds a step, whose strings it takes over; refuses what is too much or too long. */
+enum lk_code lk_add_step(struct lk_normal *normal, struct lk_normal_step step, struct lk_err *err);
 
 /* The components with files of their own. */
 lk_read_fn lk_read_normalizer;

@@ -13,7 +13,6 @@ static void load_bytes(struct lk_tokenizer *tokenizer)
     struct lk_added_token token = {.n = sizeof end_of_text - 1, .special = true, .id = 256};
 
     lk_unicode_init(&tokenizer->unicode);
-    lk_nfc_init(&tokenizer->nfc);
     lk_bpe_init(&tokenizer->bpe, 0, 0);
     for (unsigned b = 0; b < 256; b++) {
         uint8_t byte = (uint8_t)b;
@@ -102,7 +101,8 @@ void lk_tokenizer_free(struct lk_tokenizer *tokenizer)
         return;
     lk_pretok_done(&tokenizer->pretok);
     lk_unicode_done(&tokenizer->unicode);
-    lk_nfc_done(&tokenizer->nfc);
+    lk_normal_done(&tokenizer->normal);
+    lk_normal_done(&tokenizer->section);
     lk_bpe_done(&tokenizer->bpe);
     lk_vocab_done(&tokenizer->vocab);
     lk_vocab_done(&tokenizer->shown);
