@@ -57,6 +57,15 @@ enum lk_code lk_add_token(struct lk_bpe_files *files, const uint8_t *text, size_
     return LK_OK;
 }
 
+void lk_push_merge(struct lk_bpe_files *files, struct lk_merge merge)
+{
+    if (files->merges_n == files->merges_cap) {
+        files->merges_cap = files->merges_cap == 0 ? 1024 : files->merges_cap * 2;
+        files->merges = lk_resize(files->merges, files->merges_cap, sizeof *files->merges);
+    }
+    files->merges[files->merges_n++] = merge;
+}
+
 enum lk_code lk_add_merge(struct lk_bpe_files *files, const uint8_t *left, size_t left_n,
                           const uint8_t *right, size_t right_n, struct lk_err *err)
 {
@@ -76,14 +85,9 @@ enum lk_code lk_add_merge(struct lk_bpe_files *files, const uint8_t *left, size_
         code = fail_about(err, "the result ", joined.data, joined.len,
                           " is not in the vocabulary");
     lk_buf_done(&joined);
-    if (code != LK_OK)
-        return code;
-    if (files->merges_n == files->merges_cap) {
-        files->merges_cap = files->merges_cap == 0 ? 1024 : files->merges_cap * 2;
-        files->merges = lk_resize(files->merges, files->merges_cap, sizeof *files->merges);
-    }
-    files->merges[files->merges_n++] = merge;
-    return LK_OK;
+    if (code == LK_OK)
+        lk_push_merge(files, merge);
+    return code;
 }
 
 /* The byte that "<0xNN>" stands for; -1: it is not spelled so. */
@@ -353,7 +357,8 @@ enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files 
     if (files->spelling == LK_SPELLING_CHARACTERS)
         lk_alphabet_use_characters(&tokenizer->bpe.alphabet);
     for (size_t i = 0; i < files->merges_n; i++)
-        lk_bpe_add_pair(&tokenizer->bpe, files->merges[i].left, files->merges[i].right, (uint32_t)i,
+        lk_bpe_add_pair(&tokenizer->bpe, files->merges[i].left, files->merges[i].right,
+                        files->ids_are_ranks ? files->merges[i].id : (uint32_t)i,
                         files->merges[i].id);
     enum lk_code code = build_vocab(tokenizer, files, spelled, err);
     if (code == LK_OK)
@@ -375,6 +380,20 @@ static uint32_t next_free_id(const struct lk_added *added, const struct lk_names
     return added->end_id > names->n ? added->end_id : (uint32_t)names->n;
 }
 
+/* What is looked for: the token as the text has it where that is done. */
+static void put_pattern(const struct lk_tokenizer *tokenizer, const struct lk_added_token *token,
+                        struct lk_buf *pattern)
+{
+    struct lk_normal_scratch scratch = {0};
+    const uint8_t *text = token->text;
+    size_t n = token->n;
+
+    if (token->normalized)
+        lk_normal_apply(&tokenizer->normal, &scratch, text, n, &text, &n);
+    lk_buf_put(pattern, text, n);
+    lk_normal_scratch_done(&scratch);
+}
+
 /* Decoders make no difference between added tokens and others. */
 static void show_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
                        const struct lk_added_token *token)
@@ -388,18 +407,18 @@ static void show_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_files
     lk_buf_done(&shown);
 }
 
-/* What is looked for: the token as the text has it where that is done. */
-static void put_pattern(const struct lk_tokenizer *tokenizer, const struct lk_added_token *token,
-                        struct lk_buf *pattern)
+void lk_push_special(struct lk_tokenizer *tokenizer, const char *text, uint32_t id)
 {
-    struct lk_normal_scratch scratch = {0};
-    const uint8_t *text = token->text;
-    size_t n = token->n;
+    struct lk_added_token token = {.text = (uint8_t *)lk_strdup(text),
+                                   .n = strlen(text),
+                                   .pattern = (uint8_t *)lk_strdup(text),
+                                   .pattern_n = strlen(text),
+                                   .id = id,
+                                   .special = true};
 
-    if (token->normalized)
-        lk_normal_apply(&tokenizer->normal, &scratch, text, n, &text, &n);
-    lk_buf_put(pattern, text, n);
-    lk_normal_scratch_done(&scratch);
+    lk_added_push(&tokenizer->added, token);
+    if (!lk_vocab_has(&tokenizer->vocab, id))
+        lk_vocab_set(&tokenizer->vocab, id, text, token.n);
 }
 
 enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,

@@ -55,6 +55,7 @@ struct lk_bpe_files {
         uint32_t left, right, id;
     } *merges; /* in order of rank */
     size_t merges_n, merges_cap;
+    bool ids_are_ranks; /* a merge has the rank of what it makes, not that of its place in the list */
     bool ignore_merges; /* a whole piece that is a token is that token, whatever merging makes of it */
     bool byte_fallback; /* what has no token becomes the tokens <0xNN> of its bytes */
     bool fuse_unknown;
@@ -72,6 +73,9 @@ void lk_bpe_files_done(struct lk_bpe_files *files);
 enum lk_code lk_add_merge(struct lk_bpe_files *files, const uint8_t *left, size_t left_n,
                           const uint8_t *right, size_t right_n, struct lk_err *err);
 
+/* The same, already looked up. */
+void lk_push_merge(struct lk_bpe_files *files, struct lk_merge merge);
+
 /* One token of the vocabulary; refuses ids of LK_VOCAB_MAX and above, and strings given twice. */
 enum lk_code lk_add_token(struct lk_bpe_files *files, const uint8_t *text, size_t n, uint64_t id,
                           struct lk_err *err);
@@ -87,6 +91,9 @@ enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files 
  */
 enum lk_code lk_add_added(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
                           const struct lk_added_token *token, uint32_t want, struct lk_err *err);
+
+/* Adds a special token without rules of its own. An id may have several; its bytes are the first one's. */
+void lk_push_special(struct lk_tokenizer *tokenizer, const char *text, uint32_t id);
 
 void lk_note(struct lk_tokenizer *tokenizer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
