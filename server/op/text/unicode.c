@@ -36,7 +36,7 @@ void lk_unicode_init(struct lk_unicode *unicode)
     for (size_t i = 0; i < lk_category_ranges_n; i++)
         memset(flags + lk_category_ranges[i].first, class_of(lk_category_ranges[i].value),
                lk_category_ranges[i].last - lk_category_ranges[i].first + 1);
-    memset(flags + '\t', LK_CLASS_SPACE, '\r' - '\t' + 1); /* those that are no Z */
+    memset(&flags['\t'], LK_CLASS_SPACE, '\r' - '\t' + 1); /* those that are no Z */
     flags[0x85] = LK_CLASS_SPACE;
     lk_unicode_pack(unicode, flags);
 }
