@@ -164,7 +164,7 @@ $(BUILD)/tests/unit/host/test_pool $(BUILD)/tests/unit/host/test_pool_remote: $(
 	| $(BUILD)/tests/lanekeeper-worker-faults $(BUILD)/lanekeeper-worker
 
 # Programs that scripts drive: every other C file with a main. lane_dump stands for the pure part.
-TEST_SRC := $(sort $(wildcard tests/oracle/*.c tests/e2e/*.c tests/demo/*.c tests/bench/bench_*.c))
+TEST_SRC := $(sort $(wildcard tests/oracle/*.c tests/e2e/*.c tests/demo/*.c tests/bench/bench_*.c tests/fuzz/fuzz_*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 $(BUILD)/tests/oracle/lane_dump: $(foreach l,core seq base,$(call lib_of,$(l)))
 $(filter-out %/lane_dump,$(TEST_BIN)): $(BUILD)/liblanekeeper.a $(DAEMON_LIBS) $(call lib_of,worker)
@@ -172,6 +172,14 @@ $(filter-out %/consume,$(TEST_BIN)): $(TEST_LIB)
 $(TEST_BIN): $(BUILD)/%: $(BUILD)/%.o
 	@echo "  LD  $@"
 	@$(LINK_TEST)
+
+# What is fuzzed replays a corpus here, and is driven by libFuzzer in a build with LIBFUZZER=1.
+FUZZ_BIN := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BIN))
+ifdef LIBFUZZER
+$(FUZZ_BIN): LDFLAGS += -fsanitize=fuzzer
+else
+$(FUZZ_BIN): $(BUILD)/tests/fuzz/replay.o
+endif
 
 .PHONY: tests unit check demo deps
 tests: all $(UNIT_BIN) $(TEST_BIN) $(BUILD)/tests/lanekeeper-worker-faults ## all test programs, without running them
@@ -207,6 +215,18 @@ oracle-run: $(BUILD)/tests/oracle/encode_main
 	@$(COMPARE) --patterns $(BUILD)/tokenizers/gpt2
 	@printf '%s\n' $(ORACLE_DIRS) | xargs -P $(JOBS) -I{} $(COMPARE) --mb $(ORACLE_MB) --state $(BUILD)/oracle {} \
 		--text $(BUILD)/demo/data $(BUILD)/bench/data
+
+# What is found lies in $(BUILD)-fuzz; what crashed is minimised into tests/fuzz/corpus/NAME when it is mended.
+FUZZ_S ?= 120
+FUZZ   ?= $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+SAN_FUZZ := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+.PHONY: fuzz
+fuzz: ## fuzz the readers, loaders, cutters and the encoder, FUZZ_S=120 seconds each (FUZZ="json encode" for some)
+	@deploy/deps.sh fuzz
+	@python3 tests/fuzz/seeds.py $(BUILD)-fuzz/seeds
+	@+$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-fuzz CC=clang SAN="$(SAN_FUZZ)" LIBFUZZER=1 \
+		$(FUZZ:%=$(BUILD)-fuzz/tests/fuzz/fuzz_%)
+	@printf '%s\n' $(FUZZ) | xargs -P $(JOBS) -I{} tests/fuzz/run.sh $(BUILD)-fuzz {} $(FUZZ_S)
 
 demo: ## install what is missing, build, and see identical batches whatever happens to the machines
 	@deploy/deps.sh demo

@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh [build|demo|check|ci]: installs the Debian packages that building (build), the demo, all tests
-# and continuous integration need, if one is missing. Says what to install where it may not.
+# deps.sh [build|demo|check|fuzz|ci]: installs the Debian packages that building (build), the demo, all tests
+# (check), fuzzing and continuous integration need, if one is missing. Says what to install where it may not.
 set -eu
 level=${1:-check}
 
@@ -14,7 +14,7 @@ python() { # modules, package
     { command -v python3 && python3 -c "import $1"; } >/dev/null 2>&1 || missing="$missing $2"
 }
 
-case $level in build | demo | check | ci) ;; *) echo "usage: $0 [build|demo|check|ci]" >&2; exit 2 ;; esac
+case $level in build | demo | check | fuzz | ci) ;; *) echo "usage: $0 [build|demo|check|fuzz|ci]" >&2; exit 2 ;; esac
 if ! command -v dpkg-query >/dev/null; then
     echo "deps.sh: this is no Debian: install gcc, make, pkg-config, nng, protobuf-c, zstd, xxHash, libyaml," \
         "zlib, Check, Python 3 with venv, zstd and npm by hand" >&2
@@ -34,8 +34,11 @@ if [ "$level" != build ]; then
     tool zstd zstd
     python pip python3-pip
 fi
-if [ "$level" = ci ]; then
+if [ "$level" = fuzz ] || [ "$level" = ci ]; then
     tool clang clang
+fi
+if [ "$level" = fuzz ]; then # libFuzzer and the sanitizers, which clang's package only recommends
+    [ -e "$(clang -print-file-name="libclang_rt.fuzzer-$(uname -m).a" 2>/dev/null)" ] || missing="$missing libclang-rt-dev"
 fi
 if [ "$level" = check ] || [ "$level" = ci ]; then
     library check

@@ -32,7 +32,7 @@ sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 
 # One line a test: name, tab, command.
 tests() {
-    local t name compare text
+    local t name dir compare text
     for t in tests/unit/*/test_*.c; do
         name=${t#tests/} name=${name%.c}
         printf '%s\t%s\n' "$name" "$build/tests/$name"
@@ -67,6 +67,14 @@ tests() {
         printf '%s\t%s\n' "oracle/tokenizer $name" "$compare $build/tests/oracle/encode_main --$name"
         printf '%s\t%s\n' "oracle/tokenizer $name (sanitized)" \
             "$compare $asan/tests/oracle/encode_main --$name --seed 2 --count 60"
+    done
+    # Without libFuzzer: the inputs that are kept, and those that fuzzing begins with.
+    for t in tests/fuzz/fuzz_*.c; do
+        name=$(basename "$t" .c) name=${name#fuzz_}
+        for dir in "$build" "$asan"; do
+            printf '%s\t%s\n' "fuzz/$name$([ "$dir" = "$build" ] || echo ' (sanitized)')" \
+                "$python tests/fuzz/seeds.py $dir/fuzz-seeds $name && $dir/tests/fuzz/fuzz_$name tests/fuzz/corpus/$name $dir/fuzz-seeds/$name"
+        done
     done
     for t in tests/e2e/*.sh; do
         case $t in

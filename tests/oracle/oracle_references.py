@@ -1,4 +1,5 @@
 """The libraries that we compare with, and our own encoder, behind one face: ids of texts."""
+import json
 import os
 import pathlib
 import struct
@@ -24,8 +25,14 @@ class HuggingFace:
         added = self.tokenizer.get_added_tokens_decoder()
         self.added = [token.content for token in added.values() if token.content]
         self.special_ids = {i for i, token in added.items() if token.special}
-        self.unknown = getattr(self.tokenizer.model, "unk_token", None)
-        self.unknown = self.unknown and self.tokenizer.token_to_id(self.unknown)
+        self.doubtful_ids = self.doubtful(path) if path.exists() else set()
+
+    def doubtful(self, path):
+        """Ids of special tokens that stand for ordinary text too: what BPE can make, and the unknown."""
+        model = json.loads(path.read_text(encoding="utf-8"))["model"]
+        made = {merge.replace(" ", "", 1) if isinstance(merge, str) else "".join(merge) for merge in model["merges"]}
+        return {i for token, i in model["vocab"].items() if i in self.special_ids and (
+            len(token) == 1 or token in made or token == model.get("unk_token") or model.get("ignore_merges"))}
 
     @staticmethod
     def pair(directory):
@@ -77,7 +84,7 @@ class Tiktoken:
         self.encoding = tiktoken.Encoding(**getattr(openai_public, scheme)())
         self.added = sorted(self.encoding.special_tokens_set)
         self.special_ids = {self.encoding.encode_single_token(token) for token in self.added}
-        self.unknown = None
+        self.doubtful_ids = set()
 
     def ids(self, texts, as_text):
         allowed = set() if as_text else "all"

@@ -72,7 +72,7 @@ class Comparison:
 
     def specials(self, ids):
         """How many special tokens the reference found, or None where the ids do not tell."""
-        if self.reference.unknown is not None and self.reference.unknown in ids:
+        if not self.reference.doubtful_ids.isdisjoint(ids):
             return None
         return sum(i in self.reference.special_ids for i in ids)
 
