@@ -1,38 +1,29 @@
 /*
  * bench_tokenise [--json] [--passes N] [--ids FILE] DIRECTORY FILE...: speed of tokenising, one thread.
  *
- * Of a FILE named *.jsonl every row's field "text" is a document; any other file is text, cut at 64 KiB
- * at a line's end. Cold: a new encoder, every document once. Warm: the same encoder again, the median
- * of N passes (9). MB are 10^6 bytes of UTF-8; time is the thread's own.
+ * Over the documents of the FILEs (documents.h). Cold: a new encoder, every document once. Warm: the same
+ * encoder again, the median of N passes (9). MB are 10^6 bytes of UTF-8; time is the thread's own.
  *
  * The digest is lk_digest (XXH3-128) of all ids as little-endian u32, document after document; FILE
  * of --ids gets those very bytes, for whoever would rather compare than trust a digest.
  */
+#include "tests/bench/documents.h"
 #include "tests/lib/tokenizer_files.h"
 
 #include "base/bytes.h"
 #include "base/hasher.h"
 #include "base/json.h"
-#include "base/utf8.h"
-#include "op/fields.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define DOCUMENT 65536u
 #define PASSES_MAX 99
 
 struct settings {
     bool json;
     long passes;
     const char *ids;
-};
-
-struct documents {
-    struct lk_buf text;
-    size_t *ends; /* in text */
-    size_t n, cap;
 };
 
 struct result {
@@ -48,80 +39,10 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- reading documents ---- */
-
-static void add(struct documents *docs, const uint8_t *text, size_t n)
-{
-    if (docs->n == docs->cap) {
-        docs->cap = docs->cap == 0 ? 1024 : docs->cap * 2;
-        docs->ends = lk_resize(docs->ends, docs->cap, sizeof *docs->ends);
-    }
-    lk_buf_put(&docs->text, text, n);
-    docs->ends[docs->n++] = docs->text.len;
-}
-
-/* How much of @left bytes of text makes the next document. */
-static size_t document(const uint8_t *p, size_t left)
-{
-    if (left <= DOCUMENT)
-        return left;
-    const uint8_t *line = memrchr(p, '\n', DOCUMENT);
-    if (line != NULL)
-        return (size_t)(line - p) + 1;
-    size_t n = DOCUMENT;
-    while ((p[n] & 0xc0) == 0x80)
-        n--;
-    return n;
-}
-
-static bool add_text(struct documents *docs, const uint8_t *p, size_t n)
-{
-    if (lk_utf8_valid_prefix(p, n) != n)
-        return false;
-    for (size_t at = 0, part; at < n; at += part) {
-        part = document(p + at, n - at);
-        add(docs, p + at, part);
-    }
-    return true;
-}
-
-static bool add_rows(struct documents *docs, const uint8_t *p, size_t n)
-{
-    static const char *const paths[] = {"text"};
-    struct lk_row_reader *reader = lk_row_reader_new(paths, 1);
-    struct lk_err err;
-    bool ok = true;
-
-    for (size_t at = 0, line; ok && at < n; at += line + 1) {
-        const uint8_t *stop = memchr(p + at, '\n', n - at);
-        line = stop == NULL ? n - at : (size_t)(stop - (p + at));
-        ok = lk_row_read(reader, p + at, line, &err) == LK_OK;
-        const struct lk_row_field *field = lk_row_field(reader, 0);
-        if (ok && field->found && field->type == LK_JSON_STRING)
-            add(docs, field->bytes, field->n);
-    }
-    lk_row_reader_free(reader);
-    return ok;
-}
-
-static bool read_documents(struct documents *docs, const char *path)
-{
-    size_t n = 0, length = strlen(path);
-    uint8_t *data = lk_test_read("", path, &n);
-    bool rows = length > 6 && strcmp(path + length - 6, ".jsonl") == 0;
-    bool ok = data != NULL && (rows ? add_rows(docs, data, n) : add_text(docs, data, n));
-
-    free(data);
-    if (!ok)
-        fprintf(stderr, "bench_tokenise: %s: not readable as %s\n", path,
-                rows ? "rows" : "UTF-8");
-    return ok;
-}
-
 /* ---- measuring ---- */
 
 /* One pass; returns the seconds. @ids is memory to work with. */
-static double pass(struct lk_encoder *encoder, const struct documents *docs, struct lk_tokens *ids,
+static double pass(struct lk_encoder *encoder, const struct lk_test_documents *docs, struct lk_tokens *ids,
                    size_t *ret_tokens)
 {
     double start = now();
@@ -142,7 +63,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* All ids by an encoder that knows them: their digest and, if asked for, a file of them. */
-static bool write_ids(struct lk_encoder *encoder, const struct documents *docs, const char *path,
+static bool write_ids(struct lk_encoder *encoder, const struct lk_test_documents *docs, const char *path,
                       struct result *result)
 {
     FILE *file = path == NULL ? NULL : fopen(path, "wb");
@@ -171,7 +92,7 @@ static bool write_ids(struct lk_encoder *encoder, const struct documents *docs, 
     return ok;
 }
 
-static bool measure(const struct lk_tokenizer *tokenizer, const struct documents *docs,
+static bool measure(const struct lk_tokenizer *tokenizer, const struct lk_test_documents *docs,
                     const struct settings *settings, struct result *result)
 {
     struct lk_encoder *encoder = lk_encoder_new(tokenizer);
@@ -189,7 +110,7 @@ static bool measure(const struct lk_tokenizer *tokenizer, const struct documents
     return ok;
 }
 
-static void report(const char *name, const struct documents *docs, const struct settings *settings,
+static void report(const char *name, const struct lk_test_documents *docs, const struct settings *settings,
                    const struct result *result)
 {
     double mb = (double)docs->text.len / 1e6, mega = (double)result->tokens / 1e6;
@@ -210,7 +131,7 @@ static void report(const char *name, const struct documents *docs, const struct 
     lk_buf_done(&quoted);
 }
 
-static int run(const char *directory, const struct documents *docs, const struct settings *settings)
+static int run(const char *directory, const struct lk_test_documents *docs, const struct settings *settings)
 {
     struct lk_tokenizer *tokenizer = NULL;
     struct result result = {0};
@@ -232,7 +153,7 @@ static int run(const char *directory, const struct documents *docs, const struct
 int main(int argc, char **argv)
 {
     struct settings settings = {.passes = 9};
-    struct documents docs = {0};
+    struct lk_test_documents docs = {0};
     int i = 1;
 
     for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
@@ -253,9 +174,8 @@ int main(int argc, char **argv)
     const char *directory = argv[i++];
     bool ok = true;
     for (; ok && i < argc; i++)
-        ok = read_documents(&docs, argv[i]);
+        ok = lk_test_documents_read(&docs, "bench_tokenise", argv[i]);
     int status = ok ? run(directory, &docs, &settings) : 1;
-    lk_buf_done(&docs.text);
-    free(docs.ends);
+    lk_test_documents_done(&docs);
     return status;
 }

@@ -2,7 +2,7 @@
  * cl100k's expression (GPT-3.5, GPT-4), also that of Llama 3 and, with single digits, Qwen.
  */
 #include "op/pretok/families.h"
-#include "op/pretok/runs.h"
+#include "op/pretok/masks.h"
 
 /* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|
  * \s*[\r\n]+|\s+(?!\S)|\s+ */
@@ -29,17 +29,24 @@ static inline const uint8_t *cl100k(const struct lk_unicode *unicode, const uint
     return spaces(unicode, p, end, true);
 }
 
-LK_CUT_ONE_BY_ONE(cut_cl100k_3, cl100k(unicode, p, end, 3))
-LK_CUT_ONE_BY_ONE(cut_cl100k_1, cl100k(unicode, p, end, 1))
-
-lk_cut_fn *lk_cut_cl100k(enum lk_simd simd)
+#ifdef __x86_64__
+__attribute__((target(LK_TARGET_BITS)))
+LK_ALWAYS_INLINE bool find(const struct lk_block *block, uint64_t *ret_cuts, size_t digits)
 {
-    (void)simd;
-    return cut_cl100k_3;
-}
+    uint64_t letter = block->upper | block->lower | block->uncased;
+    uint64_t other = block->known & ~(letter | block->number | block->space);
+    uint64_t others = lk_firsts(other) & ~(block->blank << 1); /* each begins a piece */
+    uint64_t others_newlines = lk_flood(block->newline & other << 1, block->newline);
+    uint64_t space = block->space & ~others_newlines;
+    uint64_t prefix = (space & ~block->newline) | others; /* if a letter follows */
+    uint64_t cuts = others | (lk_firsts(letter) & ~(prefix << 1));
 
-lk_cut_fn *lk_cut_qwen(enum lk_simd simd)
-{
-    (void)simd;
-    return cut_cl100k_1;
+    cuts |= digits == 1 ? block->number : lk_threes(block->number);
+    cuts |= lk_space_cuts(block, space, block->known >> 1);
+    *ret_cuts = lk_cut_contractions(block, others, true, cuts);
+    return true;
 }
+#endif
+
+LK_CUT_FAMILY(cl100k, find(&block, &cuts, 3), cl100k(unicode, p, end, 3))
+LK_CUT_FAMILY(qwen, find(&block, &cuts, 1), cl100k(unicode, p, end, 1))

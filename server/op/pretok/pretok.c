@@ -4,6 +4,9 @@
 #include "op/pretok/families.h"
 
 #include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #define A_CLASS "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define B_CLASS "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
@@ -87,13 +90,25 @@ void lk_pretok_done(struct lk_pretok *pretok)
     *pretok = (struct lk_pretok){0};
 }
 
+#ifdef __x86_64__
+static bool has_lzcnt(void) /* not every compiler's __builtin_cpu_supports() knows it */
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (c & bit_LZCNT) != 0;
+}
+#endif
+
 enum lk_simd lk_simd_here(void)
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi"))
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") ||
+        !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("popcnt") || !has_lzcnt())
+        return LK_SIMD_SCALAR;
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2"))
         return LK_SIMD_AVX512;
-    if (__builtin_cpu_supports("avx2"))
-        return LK_SIMD_AVX2;
-#endif
+    return LK_SIMD_AVX2;
+#else
     return LK_SIMD_SCALAR;
+#endif
 }
