@@ -157,8 +157,12 @@ bool source_plan(struct source *s, uint32_t d, uint64_t max_bytes, uint32_t max_
     }
     draw->n++;
     draw->planned_bytes += slice->bytes;
-    *ret_slice = (struct lk_slice){
-        .dataset = d, .id = slice->id, .n = slice->n, .bytes = slice->bytes, .rows = slice->row};
+    *ret_slice = (struct lk_slice){.dataset = d,
+                                   .id = slice->id,
+                                   .epoch = slice->epoch,
+                                   .n = slice->n,
+                                   .bytes = slice->bytes,
+                                   .rows = slice->row};
     return true;
 }
 

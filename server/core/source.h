@@ -33,6 +33,7 @@ struct lk_row_measure {
 struct lk_slice {
     uint32_t dataset;
     uint64_t id;             /* rising per lane and dataset */
+    uint32_t epoch;
     uint32_t n;
     uint64_t bytes;          /* stored, of all its rows */
     const uint64_t *rows;    /* [n] numbers in the dataset; valid until the slice is used up */

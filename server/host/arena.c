@@ -169,6 +169,12 @@ bool arena_take(struct arena *arena, struct arena_key key, uint32_t first, uint3
     return true;
 }
 
+uint32_t arena_has(const struct arena *arena, struct arena_key key)
+{
+    const struct entry *entry = *slot_of(arena, key);
+    return entry != NULL ? entry->n : 0;
+}
+
 void arena_stats(const struct arena *arena, struct arena_stats *ret_stats)
 {
     *ret_stats = arena->stats;

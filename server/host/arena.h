@@ -29,6 +29,9 @@ void arena_put(struct arena *arena, struct arena_key key, const uint32_t *ids, u
  * as many ids as the row has were copied, it is dropped: every token is used once. */
 bool arena_take(struct arena *arena, struct arena_key key, uint32_t first, uint32_t n, uint32_t *to);
 
+/* How many ids of the row are here: all it has, or 0. */
+uint32_t arena_has(const struct arena *arena, struct arena_key key);
+
 struct arena_stats {
     uint64_t bytes, budget, rows, hits, misses, evicted;
 };

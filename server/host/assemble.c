@@ -65,7 +65,17 @@ static void put_parts(struct cursor *c, struct held *held, uint32_t row, const s
     head->n_parts += item->n;
 }
 
-void assemble_row(struct cursor *c, struct held *held, uint32_t row, const struct lk_item *item)
+/* A row that has another number of tokens than was counted is fetched, to be sure, and named then. */
+static bool take(struct cursor *c, const struct lk_span *span, uint32_t of, uint32_t *to)
+{
+    struct arena_key key = {
+        .stream = c->context->stream->number, .dataset = span->dataset, .row = span->row};
+    return (of == 0 || arena_has(c->context->arena, key) == of) &&
+           arena_take(c->context->arena, key, span->first, span->tokens, to);
+}
+
+void assemble_row(struct cursor *c, struct held *held, uint32_t row, const struct lk_item *item,
+                  struct cursor_lane *lane)
 {
     uint32_t *tokens = slots_tokens(c->context->slots, held->slot, row);
     uint32_t at = 0, missing = 0;
@@ -74,13 +84,13 @@ void assemble_row(struct cursor *c, struct held *held, uint32_t row, const struc
     put_parts(c, held, row, item);
     for (uint32_t i = 0; i < item->n; i++) {
         const struct lk_span *span = &item->span[i];
-        struct arena_key key = {
-            .stream = c->context->stream->number, .dataset = span->dataset, .row = span->row};
-        if (!arena_take(c->context->arena, key, span->first, span->tokens, tokens + at)) {
+        uint32_t of = cursor_counted(c, lane, span);
+        if (!take(c, span, of, tokens + at)) {
             add_missing(c, (struct piece){.dataset = span->dataset,
                                           .row = span->row,
                                           .first = span->first,
                                           .tokens = span->tokens,
+                                          .of = of,
                                           .step = held->step,
                                           .batch_row = row,
                                           .at = at});

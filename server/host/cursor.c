@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COUNTED_A_PUMP 65536 /* rows of known counts: some ten milliseconds */
+
 static void held_drop(struct cursor *c, struct held *held)
 {
     slots_put(c->context->slots, held->slot);
@@ -26,6 +28,7 @@ void cursor_free(struct cursor *c)
     free(c->lane);
     free(c->held);
     free(c->missing);
+    counted_done(&c->counted);
     for (struct failure *f = c->failures, *next; f != NULL; f = next) {
         next = f->next;
         free(f);
@@ -168,16 +171,22 @@ static struct lk_lane *restore_lane(const struct cursor *c, uint32_t l, uint64_t
     return lane;
 }
 
-/* Lane @l as near before @position as can be had. */
-static struct lk_lane *seek_lane(const struct cursor *c, uint32_t l, uint64_t position,
+/* Lane @l as near before @position as can be had. A copy holds what the original does, counted rows too. */
+static struct lk_lane *seek_lane(struct cursor *c, uint32_t l, uint64_t position,
                                  const struct cursor *near)
 {
     struct lk_lane *copy = copy_lane(c, l, position, near);
     struct lk_lane *restored = restore_lane(c, l, copy != NULL ? lane_position(copy) : 0, position);
-    if (restored == NULL)
-        return copy != NULL ? copy : lane_new(&c->context->stream->plan, l);
-    lane_free(copy);
-    return restored;
+    if (restored != NULL) {
+        lane_free(copy);
+        return restored;
+    }
+    if (copy == NULL)
+        return lane_new(&c->context->stream->plan, l);
+    c->lane[l].counted = near->lane[l].counted;
+    if (c->counted.place == NULL)
+        counted_copy(&c->counted, &near->counted);
+    return copy;
 }
 
 /* A dataset of which no lane got a record though all are through with it has been dropped as a whole:
@@ -242,14 +251,18 @@ static uint32_t per_lane(const struct cursor *c, const struct held *held)
     return held->size / c->recipe->lanes;
 }
 
+/* Not while it holds rows that were only counted: it may yet turn out that one was counted wrongly, and a
+ * snapshot would outlive that. (With counts, it is hardly missed.) */
 static void save_lane(struct cursor *c, struct cursor_lane *lane)
 {
     struct lk_buf state = {0};
     uint64_t position = lane_position(lane->lane);
+    lane->next_snapshot = snapshot_after(c, position);
+    if (lane->counted > 0)
+        return;
     lane_save(lane->lane, &state);
     snapshots_write(c->context->snapshots, c->recipe, c->context->snapshot_every,
                     c->context->stream->order, lane_number(lane->lane), position, &state);
-    lane->next_snapshot = snapshot_after(c, position);
 }
 
 /* A lane that has ended leaves padding where the recipe wants the last step whole. */
@@ -312,6 +325,23 @@ static void check_wanted(struct cursor *c, uint32_t l)
         }
 }
 
+uint32_t cursor_counted(struct cursor *c, struct cursor_lane *lane, const struct lk_span *span)
+{
+    if (lane->counted == 0)
+        return 0;
+    uint32_t of = counted_use(&c->counted, span->dataset, span->row, span->epoch, span->tokens);
+    if (of != 0)
+        lane->counted -= span->tokens < lane->counted ? span->tokens : lane->counted;
+    return of;
+}
+
+/* A sequence before the window. */
+static void pass_over(struct cursor *c, struct cursor_lane *lane, const struct lk_item *item)
+{
+    for (uint32_t i = 0; i < item->n && lane->counted > 0; i++)
+        (void)cursor_counted(c, lane, &item->span[i]);
+}
+
 /* Hands out sequences of lane @l as far as it may run; true when anything moved. */
 static bool pump_lane(struct cursor *c, uint32_t l)
 {
@@ -339,7 +369,9 @@ static bool pump_lane(struct cursor *c, uint32_t l)
                 assemble_row(c, held,
                              l * per_lane(c, held) +
                                  (uint32_t)(position - steps_start(c->recipe, step)),
-                             &item);
+                             &item, lane);
+            else
+                pass_over(c, lane, &item);
             if (lane->used != NULL)
                 lane->used[position % c->ring] = item.tokens;
             if (position + 1 == lane->next_snapshot)
@@ -373,11 +405,11 @@ static void list_dropped(struct cursor *c, uint32_t l)
 }
 
 /* Positions are only counted up to here: further than any step that will be asked for soon. */
-static void pump_ahead(struct cursor *c, uint32_t l)
+static bool pump_ahead(struct cursor *c, uint32_t l)
 {
-    if (!c->lane[l].over && !c->lane[l].failed &&
-        lane_position(c->lane[l].lane) < steps_start(c->recipe, c->target))
-        measure_ahead(c, l, steps_start(c->recipe, c->target));
+    return !c->lane[l].over && !c->lane[l].failed &&
+           lane_position(c->lane[l].lane) < steps_start(c->recipe, c->target) &&
+           measure_ahead(c, l, steps_start(c->recipe, c->target));
 }
 
 /* Once over all lanes; true when it is worth another round, since one lane may wait for another. */
@@ -391,7 +423,7 @@ static bool pump_lanes(struct cursor *c)
         list_dropped(c, l);
         note_parts(c, l);
         if (!broken(c))
-            pump_ahead(c, l);
+            moved = pump_ahead(c, l) || moved;
     }
     return moved && !broken(c);
 }
@@ -399,6 +431,8 @@ static bool pump_lanes(struct cursor *c)
 bool cursor_pump(struct cursor *c)
 {
     bool moved = false;
+    c->allowance = COUNTED_A_PUMP;
+    c->hungry = false;
     if (broken(c))
         return false;
     while (window_end(c) < c->target && window_grow(c) != NULL) {
@@ -575,6 +609,11 @@ void cursor_waits_for(const struct cursor *c, uint64_t step, struct steps_cut cu
         break; /* one is enough to see the cause */
     }
     lk_buf_putf(out, "workers: %s", pool_waits_for(c->context->pool));
+}
+
+bool cursor_hungry(const struct cursor *c)
+{
+    return c->hungry;
 }
 
 bool cursor_seeking(const struct cursor *c)

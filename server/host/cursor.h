@@ -14,6 +14,7 @@
 #include "core/lane.h"
 #include "core/steps.h"
 #include "host/arena.h"
+#include "host/counts.h"
 #include "host/log.h"
 #include "host/pool.h"
 #include "host/slots.h"
@@ -33,6 +34,7 @@ struct cursor_context {
     struct arena *arena;
     struct slots *slots;
     struct snapshots *snapshots; /* NULL: none */
+    struct counts_set **counts;  /* [n_datasets]; NULL: none */
     uint64_t snapshot_every;     /* steps; 0 = none */
     uint32_t prefetch_steps;
     const struct log *log;
@@ -102,6 +104,9 @@ const struct lk_lane *cursor_lane(const struct cursor *cursor, uint32_t lane);
 /* Its totals as the stream has them: what it handed out beyond the last step is lost by the tail rule,
  * not handed out. */
 void cursor_lane_totals(const struct cursor *cursor, uint32_t lane, struct lane_totals *ret_totals);
+
+/* The last pump left off, so that others have a turn: pump it again soon. */
+bool cursor_hungry(const struct cursor *cursor);
 
 /* It is still on its way to its window; worth the work only while somebody waits. */
 bool cursor_seeking(const struct cursor *cursor);

@@ -4,6 +4,7 @@
 #define LK_HOST_CURSOR_PRIVATE_H
 
 #include "core/value.h"
+#include "host/counted.h"
 #include "host/cursor.h"
 
 #define ROW_OPEN UINT32_MAX /* not handed out by its lane yet; else how many of its pieces are missing */
@@ -24,6 +25,7 @@ struct cursor_lane {
     bool failed;               /* it cannot go on: see cursor.fail_step */
     uint64_t began;            /* position at which this cursor took it up */
     uint64_t next_snapshot;    /* position of the next one to write */
+    uint64_t counted;          /* tokens it holds of rows in cursor.counted */
     uint32_t parts;            /* datasets that took part when last looked */
     uint32_t *used;            /* ring of `cursor.ring`: tokens of the sequences handed out last */
 };
@@ -57,6 +59,7 @@ struct piece {
     uint32_t dataset;
     uint64_t row;
     uint32_t first, tokens;
+    uint32_t of;               /* tokens that the row was counted to have; 0: not known */
     uint64_t step;
     uint32_t batch_row;
     uint32_t at;               /* in the sequence */
@@ -83,20 +86,27 @@ struct cursor {
     struct failure *failures;  /* slices that could not be measured, until a lane needs one */
     uint64_t rows_made, fetched;
     uint32_t measuring, fetching;
+    struct counted counted;    /* rows that the counts cache knew */
+    uint32_t allowance;        /* rows that may still be taken from it in this pump */
+    bool hungry;               /* there would have been more */
 };
 
 struct held *cursor_held(const struct cursor *cursor, uint64_t step); /* NULL: not in the window */
 /* @step and those after it cannot be made. */
 void cursor_fail(struct cursor *cursor, uint64_t step, enum lk_code code, const char *text);
 
+/* A span of the lane is handed out: the tokens that its row was counted to have; 0: it was measured. */
+uint32_t cursor_counted(struct cursor *cursor, struct cursor_lane *lane, const struct lk_span *span);
+
 /* measure.c */
-void measure_ahead(struct cursor *cursor, uint32_t lane, uint64_t until);
+/* True: some were known, so that the lane may go on at once. */
+bool measure_ahead(struct cursor *cursor, uint32_t lane, uint64_t until);
 void measure_fetch(struct cursor *cursor); /* asks for what is missing */
 void measure_forget(struct cursor *cursor); /* the cursor goes away */
 
 /* assemble.c */
 void assemble_row(struct cursor *cursor, struct held *held, uint32_t row,
-                  const struct lk_item *item);
+                  const struct lk_item *item, struct cursor_lane *lane);
 void assemble_padding(struct cursor *cursor, struct held *held, uint32_t row);
 void assemble_piece(struct cursor *cursor, const struct piece *piece, const uint32_t *ids);
 

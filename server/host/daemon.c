@@ -223,6 +223,8 @@ static enum lk_code apply_options(struct daemon *daemon, struct lk_err *err)
         runtime->snapshot_every = 0;
     else if (snapshots == DAEMON_SNAPSHOTS_READ)
         runtime->snapshot_every = LK_STEP_MAX + 1; /* the next one is due after the last step */
+    if (snapshots == DAEMON_SNAPSHOTS_OFF)
+        runtime->counts_bytes = 0; /* nothing that was kept is to be relied on */
     if (daemon->options->run_dir != NULL)
         return move_sockets(runtime, daemon->options->run_dir, err);
     return LK_OK;
@@ -266,7 +268,9 @@ static enum lk_code start(struct daemon *daemon, struct lk_err *err)
     struct engine_config engine = {.config = &daemon->config,
                                    .loop = daemon->loop,
                                    .log = &daemon->log,
-                                   .worker_path = daemon->worker};
+                                   .worker_path = daemon->worker,
+                                   .write_counts =
+                                       daemon->options->snapshots == DAEMON_SNAPSHOTS_WRITE};
     LK_TRY(engine_open(&engine, &daemon->engine, err));
     if (daemon->config.runtime.http != NULL) {
         LK_TRY(http_open(daemon->config.runtime.http, &daemon->http, err));

@@ -7,6 +7,7 @@
 #define TASK_TIMEOUT_MS 30000
 #define HANDOVER_CLIENTS_MAX 4096
 
+#define COUNTS_TICK_MS 500
 #define SLOTS_MIN 4 /* two steps in the making, and two with trainers */
 
 /* What batch memory a stream would like: a window for a training run, a smaller one for every other
@@ -93,6 +94,26 @@ static void pump_stream(struct engine *engine, struct served *served)
     }
 }
 
+static void another_turn(void *owner)
+{
+    (void)owner; /* it is what comes after */
+}
+
+/* A cursor that ran over known counts has left off, so that calls are heard. */
+static void feed_the_hungry(struct engine *engine)
+{
+    bool hungry = false;
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++) {
+            const struct served_cursor *at = &engine->stream[s].cursor[i];
+            hungry = hungry || (at->cursor != NULL && at->waiting > 0 && cursor_hungry(at->cursor));
+        }
+    engine->results += hungry;
+    if (hungry && engine->again.heap == 0)
+        loop_set(engine->config.loop, &engine->again, loop_now_ms(engine->config.loop), another_turn,
+                 engine);
+}
+
 static uint64_t progress_so_far(const struct engine *engine)
 {
     uint64_t sum = engine->results + engine->latency_n;
@@ -112,6 +133,7 @@ static void turn(void *owner)
             pump_stream(engine, &engine->stream[s]);
         answered = requests_serve(engine);
     } while (answered > 0);
+    feed_the_hungry(engine);
     uint64_t now = progress_so_far(engine);
     if (now != engine->last_progress || engine->waiting == NULL) {
         engine->last_progress = now;
@@ -227,6 +249,39 @@ static enum lk_code open_stream(struct engine *engine, uint32_t s, struct lk_err
                       served->stream.recipe->sequence, &served->slots, err);
 }
 
+static void counts_due(void *owner)
+{
+    struct engine *engine = owner;
+    counts_work(engine->counts);
+    loop_set(engine->config.loop, &engine->counts_tick,
+             loop_now_ms(engine->config.loop) + COUNTS_TICK_MS, counts_due, engine);
+}
+
+/* Without a folder for them, rows are measured each time: that costs time, and is said. */
+static void open_counts(struct engine *engine)
+{
+    const struct lk_runtime *runtime = &engine->config.config->runtime;
+    struct counts_config config = {.dir = runtime->counts_dir,
+                                   .disk_bytes = runtime->counts_bytes,
+                                   .memory_bytes = runtime->counts_memory,
+                                   .write = engine->config.write_counts,
+                                   .log = engine->config.log};
+    struct lk_err err;
+    if (counts_open(&config, &engine->counts, &err) != LK_OK) {
+        log_event(engine->config.log, LOG_LEVEL_WARN, "counts", "none_kept", "reason", err.text, NULL);
+        return;
+    }
+    for (uint32_t s = 0; s < engine->n_streams; s++) {
+        struct served *served = &engine->stream[s];
+        const struct lk_recipe *recipe = served->stream.recipe;
+        served->counts = lk_zalloc(recipe->n_datasets, sizeof(struct counts_set *));
+        for (uint32_t d = 0; d < recipe->n_datasets; d++)
+            served->counts[d] = counts_set(engine->counts, served->stream.ops[d],
+                                           &served->stream.index[d], recipe->dataset[d].name);
+    }
+    counts_due(engine);
+}
+
 static void make_context(struct engine *engine, struct served *served)
 {
     const struct lk_runtime *runtime = &engine->config.config->runtime;
@@ -236,6 +291,7 @@ static void make_context(struct engine *engine, struct served *served)
         .arena = engine->arena,
         .slots = served->slots,
         .snapshots = engine->snapshots,
+        .counts = served->counts,
         .snapshot_every = runtime->snapshot_every,
         .prefetch_steps = runtime->prefetch_steps,
         .log = engine->config.log,
@@ -299,6 +355,8 @@ enum lk_code engine_open(const struct engine_config *config, struct engine **ret
     if (code == LK_OK && runtime->snapshot_every > 0)
         code = snapshots_open(runtime->snapshot_dir, runtime->snapshot_keep, config->log,
                               &engine->snapshots, err);
+    if (code == LK_OK && runtime->counts_bytes > 0)
+        open_counts(engine);
     if (code == LK_OK)
         code = open_pool(engine, err);
     if (code == LK_OK)
@@ -321,6 +379,8 @@ void engine_close(struct engine *engine)
     uint32_t cursors = engine->config.config->runtime.cursors_max;
     loop_idle(engine->config.loop, NULL, NULL);
     loop_clear(engine->config.loop, &engine->deadline);
+    loop_clear(engine->config.loop, &engine->counts_tick);
+    loop_clear(engine->config.loop, &engine->again);
     requests_close(engine);
     if (engine->rpc != NULL)
         loop_unwatch(engine->config.loop, rpc_server_fd(engine->rpc));
@@ -336,11 +396,13 @@ void engine_close(struct engine *engine)
         cursor_free_orphans(&engine->stream[s].orphans);
     free(engine->pool_stream);
     snapshots_close(engine->snapshots);
+    counts_close(engine->counts);
     arena_free(engine->arena);
     for (uint32_t s = 0; s < engine->n_streams; s++) {
         slots_close(engine->stream[s].slots);
         stream_done(&engine->stream[s].stream);
         free(engine->stream[s].cursor);
+        free(engine->stream[s].counts);
     }
     free(engine->stream);
     free(engine->client);

@@ -21,6 +21,7 @@ struct engine_config {
     struct loop *loop;
     const struct log *log;
     const char *worker_path;  /* executable of the local workers */
+    bool write_counts;        /* else counts are only used */
 };
 
 /* Opens streams, starts workers, and begins to listen. Errors say what is wrong with what. */

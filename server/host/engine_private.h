@@ -30,6 +30,7 @@ struct served {                /* a stream, served */
     struct cursor_context context;
     struct errand *orphans;
     struct slots *slots;
+    struct counts_set **counts;   /* [n_datasets]; NULL: none */
     struct served_cursor *cursor; /* [cursors_max] */
     uint64_t batches, batches_shared, ended;
 };
@@ -57,6 +58,9 @@ struct engine {
     struct arena *arena;
     uint64_t batch_bytes;      /* of tokens, in the slots of all streams */
     struct snapshots *snapshots;
+    struct counts *counts;     /* NULL: none */
+    struct loop_timer counts_tick;
+    struct loop_timer again;   /* another turn soon: somebody has left off */
     struct rpc_server *rpc;
     struct handover *handover;
     uint32_t n_streams;

@@ -82,6 +82,48 @@ void cursor_free_orphans(struct errand **orphans)
         errand_free(*orphans);
 }
 
+/* Counts ------------------------------------------------------------------------------------- */
+
+/* What was measured need not be measured again. */
+static void keep_counts(const struct errand *errand, const struct pool_result *result)
+{
+    const struct cursor_context *context = errand->context;
+    if (context->counts == NULL)
+        return;
+    for (uint32_t i = 0; i < errand->n; i++) {
+        const struct pool_row *row = &result->rows[i];
+        struct lk_count count = {.tokens = row->tokens,
+                                 .text_bytes = (uint32_t)row->text_bytes,
+                                 .specials = row->specials,
+                                 .drop = row->drop};
+        counts_put(context->counts[errand->dataset], errand->row[i], count);
+    }
+}
+
+/* The rows of a slice whose counts are known are not measured: the lane has them at once. Their tokens
+ * are made when they are handed out, if that is in the window, and must be as many then. */
+static bool feed_counts(struct cursor *c, struct cursor_lane *lane, const struct lk_slice *slice)
+{
+    struct lk_count count[LK_SLICE_ROWS_MAX];
+    struct lk_row_measure measure[LK_SLICE_ROWS_MAX];
+    if (!counts_get(c->context->counts[slice->dataset], slice->rows, slice->n, count))
+        return false;
+    for (uint32_t i = 0; i < slice->n; i++) {
+        measure[i] = (struct lk_row_measure){.tokens = count[i].tokens,
+                                             .text_bytes = count[i].text_bytes,
+                                             .drop = count[i].drop};
+        if (count[i].drop == 0 && counted_add(&c->counted, slice->dataset, slice->rows[i],
+                                              slice->epoch, count[i].tokens))
+            lane->counted += count[i].tokens;
+    }
+    source_measured(lane_source(lane->lane), slice->dataset, slice->id, measure, slice->n);
+    c->allowance -= slice->n < c->allowance ? slice->n : c->allowance;
+    lane->stuck = false;
+    return true;
+}
+
+/* Results ------------------------------------------------------------------------------------ */
+
 /* The counts of a slice, for its lane. */
 static void deliver_slice(struct cursor *c, const struct errand *errand,
                           const struct pool_result *result)
@@ -107,15 +149,18 @@ static void deliver_fetch(struct cursor *c, const struct errand *errand,
         const struct piece *piece = &errand->piece[p];
         while (errand->row[i] != piece->row)
             i++;
-        if ((uint64_t)piece->first + piece->tokens > result->rows[i].tokens) {
+        uint64_t least = (uint64_t)piece->first + piece->tokens;
+        if (piece->of != 0 ? piece->of != result->rows[i].tokens : least > result->rows[i].tokens) {
             struct lk_row_place place = lk_index_place(index, piece->row);
             struct lk_err err;
             (void)lk_fail(&err, LK_DATA_LOSS,
                           "dataset %s, shard %s, row %llu: measured again it has %u tokens, "
-                          "but %u were counted before: the data or the tokenizer has changed",
+                          "but %u were counted before: %s",
                           c->recipe->dataset[errand->dataset].name, index->shard[place.shard].name,
                           (unsigned long long)place.row_in_shard, result->rows[i].tokens,
-                          piece->first + piece->tokens);
+                          piece->of != 0 ? piece->of : piece->first + piece->tokens,
+                          piece->of != 0 ? "the count that was kept is wrong"
+                                         : "the data or the tokenizer has changed");
             cursor_fail(c, piece->step, err.code, err.text);
             return;
         }
@@ -168,6 +213,7 @@ static void measured(void *owner, uint64_t tag, const struct pool_result *result
         if (c != NULL)
             deliver_failure(c, errand, result);
     } else {
+        keep_counts(errand, result);
         for (uint32_t i = 0; i < errand->n; i++) {
             struct arena_key key = {.stream = context->stream->number,
                                     .dataset = errand->dataset,
@@ -225,8 +271,11 @@ static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
  * Plans and submits slices of each dataset until what lies ahead covers its share of what the lane
  * still has to hand out before position @until. Urgency is about when a slice will be needed, in
  * sequences from the window's start: so the first slices of all lanes precede the second ones.
+ *
+ * On the way to its window a lane needs counts alone, and takes them from the cache where it can. Within
+ * the window tokens are needed, so rows are measured: it makes them ahead, and in time.
  */
-void measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
+bool measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
 {
     struct cursor_lane *lane = &c->lane[l];
     struct source *source = lane_source(lane->lane);
@@ -237,6 +286,7 @@ void measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
     uint64_t need = clamp((until > position ? until - position : 0) * a_sequence, SLICE_BYTES_MIN,
                           AHEAD_BYTES_MAX);
     uint64_t least = position == lane->began ? SLICE_BYTES_MIN : SLICE_BYTES_NEXT;
+    bool counts = c->context->counts != NULL && position < start, fed = false;
     uint64_t weights = 0;
     for (uint32_t d = 0; d < recipe->n_datasets; d++)
         weights += source_takes_part(source, d) ? recipe->dataset[d].weight : 0;
@@ -246,10 +296,18 @@ void measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
         struct lk_slice slice;
         for (;;) {
             uint64_t before = source_planned_bytes(source, d);
+            if (counts && c->allowance == 0) {
+                c->hungry = true;
+                return fed;
+            }
             if ((before > share && source_planned(source, d) > 0) ||
                 !source_plan(source, d, clamp(share / 4, least, SLICE_BYTES_MAX),
                              LK_SLICE_ROWS_MAX, &slice))
                 break;
+            if (counts && feed_counts(c, lane, &slice)) {
+                fed = true;
+                continue;
+            }
             struct errand *errand = errand_new(c, d, slice.rows, slice.n);
             errand->lane = l;
             errand->slice = slice.id;
@@ -260,6 +318,7 @@ void measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
     }
     if (lane->stuck)
         hurry(c, l);
+    return fed;
 }
 
 /* Again --------------------------------------------------------------------------------------- */

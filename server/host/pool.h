@@ -70,6 +70,7 @@ struct pool_config {
 struct pool_row {
     uint32_t tokens;
     uint8_t drop;        /* enum lk_drop */
+    uint32_t specials;   /* special tokens in the text of a kept row */
     uint64_t text_bytes;
     const uint32_t *ids; /* [tokens] valid during the call only */
     const char *detail;  /* of a dropped malformed or crashing row; else "" */

@@ -283,6 +283,7 @@ static bool read_rows(struct pool *pool, const struct part *part,
         tokens += row->tokens;
         pool->row[i] = (struct pool_row){.tokens = row->tokens,
                                          .drop = (uint8_t)row->drop,
+                                         .specials = row->specials,
                                          .text_bytes = row->text_bytes,
                                          .detail = row->detail};
     }

@@ -163,6 +163,27 @@ static void put_pool(struct lk_buf *out, const struct pool *pool)
     lk_buf_puts(out, "}");
 }
 
+/* Of the counts cache; zeros without one. */
+static struct counts_stats counts_of(const struct engine *engine)
+{
+    struct counts_stats stats = {0};
+    if (engine->counts != NULL)
+        counts_stats(engine->counts, &stats);
+    return stats;
+}
+
+static void put_counts(struct lk_buf *out, const struct engine *engine)
+{
+    struct counts_stats stats = counts_of(engine);
+    lk_buf_putf(out,
+                "\"counts\":{\"rows_used\":%" PRIu64 ",\"rows_kept\":%" PRIu64
+                ",\"rows_waiting\":%" PRIu64 ",\"rows_dropped\":%" PRIu64 ",\"rows_wrong\":%" PRIu64
+                ",\"written\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"failed\":%" PRIu64
+                ",\"damaged\":%" PRIu64 ",\"removed\":%" PRIu64 ",\"memory\":%" PRIu64 "}",
+                stats.used, stats.kept, stats.waiting, stats.dropped, stats.wrong, stats.written,
+                stats.bytes, stats.failed, stats.damaged, stats.removed, stats.memory);
+}
+
 static void put_waiting(struct lk_buf *out, struct engine *engine)
 {
     uint32_t n = 0;
@@ -210,6 +231,8 @@ void engine_status(struct engine *engine, struct lk_buf *out)
                 arena.bytes, arena.budget, arena.rows, arena.hits, arena.misses, arena.evicted,
                 snapshots.written, snapshots.bytes, snapshots.failed, snapshots.damaged,
                 snapshots.read, engine->n_clients, engine->refused, engine->timed_out);
+    put_counts(out, engine);
+    lk_buf_puts(out, ",");
     put_waiting(out, engine);
     lk_buf_puts(out, "}\n");
     lk_buf_done(&reason);
@@ -381,6 +404,27 @@ static void put_pool_metrics(struct lk_buf *out, const struct engine *engine)
            (double)pool.cpu_ns / 1e9);
 }
 
+static void put_counts_metrics(struct lk_buf *out, const struct engine *engine)
+{
+    struct counts_stats stats = counts_of(engine);
+    single(out, "counts_rows_used_total", "counter", "Rows whose counts were known, so not measured.",
+           (double)stats.used);
+    single(out, "counts_rows_kept_total", "counter", "Rows whose counts were written.",
+           (double)stats.kept);
+    single(out, "counts_rows_wrong_total", "counter",
+           "Rows that, measured again, contradicted the count that was kept.", (double)stats.wrong);
+    single(out, "counts_rows_dropped_total", "counter", "Rows whose counts found no room in memory.",
+           (double)stats.dropped);
+    single(out, "counts_written_total", "counter", "Counts files written.", (double)stats.written);
+    single(out, "counts_written_bytes_total", "counter", "Bytes of them.", (double)stats.bytes);
+    single(out, "counts_failed_total", "counter", "Counts files not written.", (double)stats.failed);
+    single(out, "counts_damaged_total", "counter", "Counts files that could not be used.",
+           (double)stats.damaged);
+    single(out, "counts_removed_total", "counter", "Counts files removed to make room.",
+           (double)stats.removed);
+    single(out, "counts_memory_bytes", "gauge", "Memory of the counts cache.", (double)stats.memory);
+}
+
 void engine_metrics(struct engine *engine, struct lk_buf *out)
 {
     struct stream_numbers *numbers = lk_zalloc(engine->n_streams, sizeof *numbers);
@@ -413,6 +457,7 @@ void engine_metrics(struct engine *engine, struct lk_buf *out)
            (double)snapshots.failed);
     single(out, "snapshots_damaged_total", "counter", "Snapshots that could not be used.",
            (double)snapshots.damaged);
+    put_counts_metrics(out, engine);
     single(out, "requests_waiting", "gauge", "Requests that wait.", rpc.waiting);
     single(out, "requests_total", "counter", "Requests received.", (double)rpc.calls);
     single(out, "requests_refused_total", "counter", "Requests refused as wrong.",

@@ -103,6 +103,9 @@ static void make_digests(struct stream *stream)
     lk_recipe_digests(stream->recipe, datasets, lk_tokenizer_digest(stream->tokenizer),
                       &stream->order, &stream->digest);
     free(datasets);
+    stream->ops = lk_zalloc(n, sizeof *stream->ops);
+    for (uint32_t d = 0; d < n; d++)
+        stream->ops[d] = lk_recipe_ops_digest(stream->recipe, d, lk_tokenizer_digest(stream->tokenizer));
 }
 
 static void make_summary(struct stream *stream)
@@ -169,6 +172,7 @@ void stream_done(struct stream *stream)
     free(stream->root);
     free(stream->shape);
     free(stream->shard_first);
+    free(stream->ops);
     plan_done(&stream->plan);
     lk_tokenizer_free(stream->tokenizer);
     *stream = (struct stream){0};

@@ -27,6 +27,7 @@ struct stream {
     bool has_append, has_prepend;
     uint32_t append, prepend;
     struct lk_digest order, digest;   /* order digest; stream digest */
+    struct lk_digest *ops;            /* [n_datasets] how rows are measured: see config/canonical.h */
     uint32_t batch_max;               /* sequences of the largest step */
     bool finite;                      /* some lane may end */
 };

@@ -94,6 +94,7 @@ static enum lk_code measure_row(void *owner, uint32_t i, const uint8_t *bytes, u
     row->tokens = measured.tokens;
     row->drop = (uint32_t)measured.drop;
     row->text_bytes = measured.text_bytes;
+    row->specials = (uint32_t)measured.specials;
     row->detail = lk_strdup(measured.drop != LK_DROP_NONE ? why.text : "");
     result->row_at[i] = row;
     result->n_rows++;

@@ -1,0 +1,72 @@
+#include "host/counted.h"
+
+#include "base/keys.h"
+#include "tests/lib/check_main.h"
+
+#include <stdlib.h>
+
+#define ROWS 3000
+
+START_TEST(a_row_stays_until_its_tokens_are_used)
+{
+    struct counted counted = {0};
+    ck_assert_uint_eq(counted_use(&counted, 1, 2, 3, 4), 0);
+    ck_assert(counted_add(&counted, 1, 2, 3, 100));
+    ck_assert(!counted_add(&counted, 1, 2, 3, 50));
+    ck_assert(counted_add(&counted, 1, 2, 4, 7));
+    ck_assert(counted_add(&counted, 2, 2, 3, 8));
+    ck_assert_uint_eq(counted_use(&counted, 1, 2, 3, 60), 100);
+    ck_assert_uint_eq(counted_use(&counted, 1, 2, 3, 40), 100);
+    ck_assert_uint_eq(counted_use(&counted, 1, 2, 3, 1), 0);
+    ck_assert_uint_eq(counted_use(&counted, 1, 2, 4, 9), 7);
+    ck_assert_uint_eq(counted_use(&counted, 2, 2, 3, 8), 8);
+    ck_assert_uint_eq(counted.n, 0);
+    counted_done(&counted);
+    counted_done(&counted);
+}
+END_TEST
+
+/* Against an array that is its own index. */
+START_TEST(many_come_and_go)
+{
+    static uint32_t tokens[ROWS], left[ROWS];
+    struct counted counted = {0}, copy = {0};
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < 200000; i++) {
+        uint64_t row = lk_key(1, i) % ROWS;
+        uint32_t some = 1 + (uint32_t)(lk_key(2, i) % 9);
+        if (lk_key(3, i) % 2) {
+            bool added = counted_add(&counted, row % 3, row, row % 5, some);
+            ck_assert_int_eq(added, tokens[row] == 0);
+            if (added)
+                tokens[row] = left[row] = some;
+            n += added;
+        } else {
+            ck_assert_uint_eq(counted_use(&counted, row % 3, row, row % 5, some), tokens[row]);
+            bool was = tokens[row] != 0;
+            left[row] -= some < left[row] ? some : left[row];
+            tokens[row] = left[row] > 0 ? tokens[row] : 0;
+            n -= was && tokens[row] == 0;
+        }
+        ck_assert_uint_eq(counted.n, n);
+    }
+    counted_copy(&copy, &counted);
+    for (uint64_t row = 0; row < ROWS; row++) {
+        ck_assert_uint_eq(counted_use(&copy, row % 3, row, row % 5, 100), tokens[row]);
+        ck_assert_uint_eq(counted_use(&counted, row % 3, row, row % 5, 100), tokens[row]);
+    }
+    ck_assert_uint_eq(copy.n + counted.n, 0);
+    counted_done(&copy);
+    counted_done(&counted);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("host/counted");
+    TCase *t = tcase_create("counted");
+    tcase_add_test(t, a_row_stays_until_its_tokens_are_used);
+    tcase_add_test(t, many_come_and_go);
+    suite_add_tcase(s, t);
+    return s;
+}
