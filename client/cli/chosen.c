@@ -13,11 +13,12 @@ void chosen_options(struct chosen *c, bool encodes, struct option_row ret_rows[C
 {
     const struct option_row files[] = {
         {"--tokenizer", "PATH", OPTION_TEXT, &c->path, 0, 0,
-         "a tokenizer.json, a folder that has one, or a pair of files, a\n"
-         "                         vocab.json, a .tiktoken file, or the word bytes"},
-        {"--merges", "FILE", OPTION_TEXT, &c->merges, 0, 0, "merges.txt or vocab.bpe, beside a vocab.json"},
+         "a tokenizer.json, a vocab.json, a .tiktoken file, a folder of such,"
+         "\n                         or the word bytes"},
+        {"--merges", "FILE", OPTION_TEXT, &c->merges, 0, 0,
+         "of a vocab.json: merges.txt, or vocab.bpe"},
         {"--scheme", "NAME", OPTION_TEXT, &c->scheme, 0, 0,
-         "of a .tiktoken file, such as cl100k_base"},
+         "of a .tiktoken file: cl100k_base, o200k_base, …"},
         {"--config", "FILE", OPTION_TEXT, &c->cli.config_path, 0, 0,
          "instead: as this configuration's stream does"},
         {"--stream", "NAME", OPTION_TEXT, &c->cli.stream, 0, 0, "which one, if there are several"},
@@ -61,12 +62,17 @@ static char *file_in(const char *folder, const char *a, const char *b)
     return b != NULL ? file_in(folder, b, NULL) : NULL;
 }
 
+/* Its ranks by the scheme's name, or the files that its name does not say. */
 static int look_in_folder(struct chosen *c)
 {
     const char *folder = c->path;
+    if (c->scheme != NULL) {
+        c->found[0] = lk_format("%s/%s.tiktoken", folder, c->scheme);
+        c->paths.main = c->found[0];
+        return -1;
+    }
     c->found[0] = file_in(folder, "tokenizer.json", NULL);
     if (c->found[0] != NULL) {
-        c->paths.kind = LK_TOKENIZER_HF;
         c->paths.main = c->found[0];
         return -1;
     }
@@ -93,17 +99,12 @@ static int find_files(struct chosen *c)
     c->paths.main = c->path;
     c->paths.merges = c->merges;
     c->paths.scheme = c->scheme;
-    if (c->scheme != NULL)
-        c->paths.kind = LK_TOKENIZER_TIKTOKEN;
-    else if (c->merges != NULL)
-        c->paths.kind = LK_TOKENIZER_PAIR;
-    else if (strcmp(c->path, "bytes") == 0)
-        c->paths.kind = LK_TOKENIZER_BYTES;
-    else if (is_folder(c->path))
-        return look_in_folder(c);
-    else
-        c->paths.kind = LK_TOKENIZER_HF;
-    return -1;
+    c->paths.kind = c->scheme != NULL                  ? LK_TOKENIZER_TIKTOKEN
+                    : c->merges != NULL                ? LK_TOKENIZER_PAIR
+                    : strcmp(c->path, "bytes") == 0    ? LK_TOKENIZER_BYTES
+                                                       : LK_TOKENIZER_HF;
+    bool named = c->merges != NULL || c->paths.kind == LK_TOKENIZER_BYTES;
+    return !named && is_folder(c->path) ? look_in_folder(c) : -1;
 }
 
 static int read_special(struct chosen *c)
