@@ -63,14 +63,36 @@ static enum lk_code expected(struct lk_json *json, const char *what, struct lk_e
 
 /* ---- characters ---- */
 
-static void skip_space(struct lk_json *json)
+static inline bool is_space(uint8_t c)
 {
-    while (json->at < json->bytes) {
-        uint8_t c = json->text[json->at];
-        if (c != ' ' && c != '\n' && c != '\r' && c != '\t')
-            return;
-        json->at++;
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+/* A run of spaces, as in indented files. */
+static __attribute__((noinline)) void skip_spaces(struct lk_json *json)
+{
+    const uint8_t *p = json->text + json->at, *end = json->text + json->bytes;
+
+#if defined(__SSE2__)
+    for (; end - p >= 16; p += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+        __m128i space = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8(' ')),
+                                     _mm_cmpeq_epi8(v, _mm_set1_epi8('\n')));
+        unsigned other = ~(unsigned)_mm_movemask_epi8(space) & 0xffff;
+        p += other != 0 ? __builtin_ctz(other) : 0;
+        if (other != 0)
+            break;
     }
+#endif
+    while (p < end && is_space(*p))
+        p++;
+    json->at = (size_t)(p - json->text);
+}
+
+static inline void skip_space(struct lk_json *json)
+{
+    if (json->at < json->bytes && is_space(json->text[json->at]))
+        skip_spaces(json);
 }
 
 /* The byte at the cursor, or NUL at the end: NUL is nowhere valid, so it needs no case of its own. */

@@ -17,6 +17,7 @@ void lk_bpe_files_done(struct lk_bpe_files *files)
     lk_names_done(&files->names);
     free(files->merges);
     free(files->unknown);
+    lk_buf_done(&files->joined);
     *files = (struct lk_bpe_files){0};
 }
 
@@ -66,28 +67,65 @@ void lk_push_merge(struct lk_bpe_files *files, struct lk_merge merge)
     files->merges[files->merges_n++] = merge;
 }
 
+enum lk_code lk_find_part(const struct lk_bpe_files *files, const uint8_t *text, size_t n,
+                          uint32_t *ret_place, struct lk_err *err)
+{
+    *ret_place = lk_names_place(&files->names, text, n);
+    if (*ret_place == LK_NO_ID)
+        return fail_about(err, "the part ", text, n, " is not in the vocabulary");
+    return LK_OK;
+}
+
+static bool is_joined(const struct lk_names *names, uint32_t place, const struct lk_name *left,
+                      const struct lk_name *right)
+{
+    if (place >= names->n || names->items[place].n != left->n + right->n)
+        return false;
+    const uint8_t *text = lk_name_text(names, &names->items[place]);
+    return memcmp(text, lk_name_text(names, left), left->n) == 0 &&
+           memcmp(text + left->n, lk_name_text(names, right), right->n) == 0;
+}
+
+/* The place of what a merge makes. Merges mostly make the vocabulary's tokens in order, so that it is
+ * guessed first. */
+static uint32_t find_joined(struct lk_bpe_files *files, const struct lk_name *left,
+                            const struct lk_name *right)
+{
+    const struct lk_names *names = &files->names;
+
+    if (is_joined(names, files->made, left, right))
+        return files->made;
+    if (is_joined(names, files->made + 1, left, right))
+        return files->made + 1;
+    files->joined.len = 0;
+    lk_buf_put(&files->joined, lk_name_text(names, left), left->n);
+    lk_buf_put(&files->joined, lk_name_text(names, right), right->n);
+    return lk_names_place(names, files->joined.data, files->joined.len);
+}
+
+enum lk_code lk_add_merge_of(struct lk_bpe_files *files, uint32_t left, uint32_t right,
+                             struct lk_err *err)
+{
+    const struct lk_name *items = files->names.items;
+    uint32_t made = find_joined(files, &items[left], &items[right]);
+
+    if (made == LK_NO_ID)
+        return fail_about(err, "the result ", files->joined.data, files->joined.len,
+                          " is not in the vocabulary");
+    files->made = made;
+    lk_push_merge(files, (struct lk_merge){
+                             .left = items[left].id, .right = items[right].id, .id = items[made].id});
+    return LK_OK;
+}
+
 enum lk_code lk_add_merge(struct lk_bpe_files *files, const uint8_t *left, size_t left_n,
                           const uint8_t *right, size_t right_n, struct lk_err *err)
 {
-    struct lk_merge merge = {.left = lk_names_find(&files->names, left, left_n),
-                             .right = lk_names_find(&files->names, right, right_n)};
+    uint32_t places[2] = {0};
 
-    if (merge.left == LK_NO_ID)
-        return fail_about(err, "the part ", left, left_n, " is not in the vocabulary");
-    if (merge.right == LK_NO_ID)
-        return fail_about(err, "the part ", right, right_n, " is not in the vocabulary");
-    struct lk_buf joined = {0};
-    lk_buf_put(&joined, left, left_n);
-    lk_buf_put(&joined, right, right_n);
-    merge.id = lk_names_find(&files->names, joined.data, joined.len);
-    enum lk_code code = LK_OK;
-    if (merge.id == LK_NO_ID)
-        code = fail_about(err, "the result ", joined.data, joined.len,
-                          " is not in the vocabulary");
-    lk_buf_done(&joined);
-    if (code == LK_OK)
-        lk_push_merge(files, merge);
-    return code;
+    LK_TRY(lk_find_part(files, left, left_n, &places[0], err));
+    LK_TRY(lk_find_part(files, right, right_n, &places[1], err));
+    return lk_add_merge_of(files, places[0], places[1], err);
 }
 
 /* The byte that "<0xNN>" stands for; -1: it is not spelled so. */
@@ -188,6 +226,7 @@ static enum lk_code build_vocab(struct lk_tokenizer *tokenizer, const struct lk_
     struct lk_buf bytes = {0};
     enum lk_code code = LK_OK;
 
+    lk_vocab_reserve(&tokenizer->vocab, (uint32_t)names->n, names->pool.len);
     for (size_t i = 0; i < names->n && code == LK_OK; i++) {
         const struct lk_name *name = &names->items[i];
         if (lk_vocab_has(&tokenizer->vocab, name->id)) {

@@ -55,6 +55,8 @@ struct lk_bpe_files {
         uint32_t left, right, id;
     } *merges; /* in order of rank */
     size_t merges_n, merges_cap;
+    uint32_t made;         /* place in names of what the last merge makes */
+    struct lk_buf joined;  /* what was looked for last that way */
     bool ids_are_ranks; /* a merge has the rank of what it makes, not that of its place in the list */
     bool ignore_merges; /* a whole piece that is a token is that token, whatever merging makes of it */
     bool byte_fallback; /* what has no token becomes the tokens <0xNN> of its bytes */
@@ -73,7 +75,13 @@ void lk_bpe_files_done(struct lk_bpe_files *files);
 enum lk_code lk_add_merge(struct lk_bpe_files *files, const uint8_t *left, size_t left_n,
                           const uint8_t *right, size_t right_n, struct lk_err *err);
 
-/* The same, already looked up. */
+/* The same in two steps: parts by their places in names. */
+enum lk_code lk_find_part(const struct lk_bpe_files *files, const uint8_t *text, size_t n,
+                          uint32_t *ret_place, struct lk_err *err);
+enum lk_code lk_add_merge_of(struct lk_bpe_files *files, uint32_t left, uint32_t right,
+                             struct lk_err *err);
+
+/* The same by ids, known to fit. */
 void lk_push_merge(struct lk_bpe_files *files, struct lk_merge merge);
 
 /* One token of the vocabulary; refuses ids of LK_VOCAB_MAX and above, and strings given twice. */

@@ -3,8 +3,8 @@
  *
  * Every key is known and handled, or refused with its JSON path: nothing is skipped that could change
  * an id. Components name their kind in a member "type" that may stand anywhere in them, so each is
- * read twice: once for the type, once for its members. The vocabulary and the merges are read last,
- * when everything else is known to be sound.
+ * read twice: once for the type, once for its members. The vocabulary and the merges are most of the file: they
+ * are read once, where they stand.
  */
 #include "op/tokenise/parse.h"
 
@@ -196,55 +196,39 @@ static enum lk_code read_no_affix(struct lk_load *load, void *to, struct lk_err 
     return n == 0 ? LK_OK : lk_unimplemented(err, "a prefix or suffix of subwords");
 }
 
-static enum lk_code read_model(struct lk_load *load, void *to, struct lk_err *err)
+#define FILE_BYTES_A_TOKEN 80 /* roughly, with its merges: it only spares growing */
+
+static enum lk_code read_vocab(struct lk_load *load, void *to, struct lk_err *err)
 {
-    static const struct lk_member members[] = {
-        {"type", read_model_type, 0, false},
-        {"dropout", read_dropout, 0, false},
-        {"unk_token", read_unknown, 0, false},
-        {"continuing_subword_prefix", read_no_affix, 0, false},
-        {"end_of_word_suffix", read_no_affix, 0, false},
-        {"fuse_unk", lk_read_flag, offsetof(struct lk_load, parsed.fuse_unknown), false},
-        {"byte_fallback", lk_read_flag, offsetof(struct lk_load, parsed.byte_fallback), false},
-        {"ignore_merges", lk_read_flag, offsetof(struct lk_load, parsed.ignore_merges), false},
-        {"vocab", lk_read_mark, offsetof(struct lk_load, vocab_at), true},
-        {"merges", lk_read_mark, offsetof(struct lk_load, merges_at), true},
-    };
-    char type[LK_TYPE_MAX];
+    struct lk_names *names = &load->parsed.names;
+    const uint8_t *key = NULL;
+    size_t key_n = 0;
+    bool more = false;
 
     (void)to;
-    LK_TRY(lk_peek_type(load, type, err)); /* first: another type has other keys */
-    if (type[0] != '\0' && strcmp(type, "BPE") != 0)
-        return lk_fail(err, LK_UNIMPLEMENTED, "a model of type \"%s\" is not implemented", type);
-    return lk_read_object(load, members, LK_COUNT(members), load, err);
-}
-
-static enum lk_code read_vocab(struct lk_load *load, struct lk_err *err)
-{
-    struct lk_buf token = {0}; /* a key lives only until the next call */
-    const uint8_t *key = NULL;
-    size_t key_n = 0, before = load->path.len;
-    bool more = false;
-    enum lk_code code = lk_expect(load, LK_JSON_OBJECT, err);
-
-    if (code == LK_OK)
-        code = lk_json_enter(&load->json, err);
-    while (code == LK_OK) {
+    LK_TRY(lk_expect(load, LK_JSON_OBJECT, err));
+    LK_TRY(lk_json_enter(&load->json, err));
+    lk_names_reserve(names, load->json.bytes / FILE_BYTES_A_TOKEN);
+    load->has_vocab = true;
+    for (;;) {
         uint64_t id = 0;
-        load->path.len = before;
-        code = lk_json_next(&load->json, &more, &key, &key_n, err);
-        if (code != LK_OK || !more)
-            break;
-        token.len = 0;
-        lk_buf_put(&token, key, key_n);
+        LK_TRY(lk_json_next(&load->json, &more, &key, &key_n, err));
+        if (!more)
+            return LK_OK;
+        /* A key lives only until the next call: it goes in first, its id follows. */
+        enum lk_code code = lk_add_token(&load->parsed, key, key_n, 0, err);
+        if (code != LK_OK) {
+            (void)lk_path_key(load, key, key_n);
+            return code;
+        }
+        struct lk_name *name = &names->items[names->n - 1];
         code = read_id(load, &id, err);
-        if (code == LK_OK)
-            code = lk_add_token(&load->parsed, token.data, token.len, id, err);
-        if (code != LK_OK)
-            (void)lk_path_key(load, token.data, token.len);
+        if (code != LK_OK) {
+            (void)lk_path_key(load, lk_name_text(names, name), name->n);
+            return code;
+        }
+        name->id = (uint32_t)id;
     }
-    lk_buf_done(&token);
-    return code;
 }
 
 static enum lk_code read_merge_text(struct lk_load *load, struct lk_err *err)
@@ -263,34 +247,24 @@ static enum lk_code read_merge_text(struct lk_load *load, struct lk_err *err)
 
 static enum lk_code read_merge_pair(struct lk_load *load, struct lk_err *err)
 {
-    struct lk_buf joined = {0};
-    size_t ends[2] = {0}, n = 0, parts = 0;
+    uint32_t places[2] = {0};
+    const uint8_t *text;
+    size_t n = 0, parts = 0;
     bool more = false;
-    enum lk_code code = lk_json_enter(&load->json, err);
 
-    while (code == LK_OK) {
-        const uint8_t *text;
-        code = lk_json_next(&load->json, &more, NULL, NULL, err);
-        if (code != LK_OK || !more)
+    LK_TRY(lk_json_enter(&load->json, err));
+    for (;; parts++) {
+        LK_TRY(lk_json_next(&load->json, &more, NULL, NULL, err));
+        if (!more)
             break;
-        code = lk_expect(load, LK_JSON_STRING, err);
-        if (code == LK_OK)
-            code = lk_json_string(&load->json, &text, &n, err);
-        if (code != LK_OK)
-            break;
-        if (parts < 2) {
-            lk_buf_put(&joined, text, n);
-            ends[parts] = joined.len;
-        }
-        parts++;
+        LK_TRY(lk_expect(load, LK_JSON_STRING, err));
+        LK_TRY(lk_json_string(&load->json, &text, &n, err));
+        if (parts < 2)
+            LK_TRY(lk_find_part(&load->parsed, text, n, &places[parts], err));
     }
-    if (code == LK_OK && parts != 2)
-        code = lk_fail(err, LK_INVALID_ARGUMENT, "expected 2 tokens, found %zu", parts);
-    if (code == LK_OK)
-        code = lk_add_merge(&load->parsed, joined.data, ends[0], joined.data + ends[0],
-                            ends[1] - ends[0], err);
-    lk_buf_done(&joined);
-    return code;
+    if (parts != 2)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "expected 2 tokens, found %zu", parts);
+    return lk_add_merge_of(&load->parsed, places[0], places[1], err);
 }
 
 /* All merges have the form of the first one. */
@@ -319,19 +293,36 @@ static enum lk_code read_merges(struct lk_load *load, struct lk_err *err)
     }
 }
 
-static enum lk_code read_tables(struct lk_load *load, struct lk_err *err)
+/* Merges speak of tokens: should they stand before the vocabulary, they are read later. */
+static enum lk_code read_merges_in_place(struct lk_load *load, void *to, struct lk_err *err)
 {
-    load->path.len = 0;
-    lk_buf_puts(&load->path, ".model.vocab");
-    load->json.at = load->vocab_at;
-    LK_TRY(read_vocab(load, err));
-    load->path.len = 0;
-    lk_buf_puts(&load->path, ".model.merges");
-    load->json.at = load->merges_at;
-    LK_TRY(read_merges(load, err));
-    load->path.len = 0;
-    lk_buf_puts(&load->path, ".model");
-    return lk_build(load->tokenizer, &load->parsed, err);
+    (void)to;
+    if (!load->has_vocab)
+        return lk_read_mark(load, &load->merges_at, err);
+    return read_merges(load, err);
+}
+
+static enum lk_code read_model(struct lk_load *load, void *to, struct lk_err *err)
+{
+    static const struct lk_member members[] = {
+        {"type", read_model_type, 0, false},
+        {"dropout", read_dropout, 0, false},
+        {"unk_token", read_unknown, 0, false},
+        {"continuing_subword_prefix", read_no_affix, 0, false},
+        {"end_of_word_suffix", read_no_affix, 0, false},
+        {"fuse_unk", lk_read_flag, offsetof(struct lk_load, parsed.fuse_unknown), false},
+        {"byte_fallback", lk_read_flag, offsetof(struct lk_load, parsed.byte_fallback), false},
+        {"ignore_merges", lk_read_flag, offsetof(struct lk_load, parsed.ignore_merges), false},
+        {"vocab", read_vocab, 0, true},
+        {"merges", read_merges_in_place, 0, true},
+    };
+    char type[LK_TYPE_MAX];
+
+    (void)to;
+    LK_TRY(lk_peek_type(load, type, err)); /* first: another type has other keys */
+    if (type[0] != '\0' && strcmp(type, "BPE") != 0)
+        return lk_fail(err, LK_UNIMPLEMENTED, "a model of type \"%s\" is not implemented", type);
+    return lk_read_object(load, members, LK_COUNT(members), load, err);
 }
 
 /* ---- the file ---- */
@@ -350,6 +341,12 @@ static enum lk_code read_at(struct lk_load *load, size_t at, const char *path, l
 /* Those that depend on each other, whatever their order in the file. */
 static enum lk_code read_components(struct lk_load *load, struct lk_err *err)
 {
+    if (load->merges_at != 0) {
+        load->path.len = 0;
+        lk_buf_puts(&load->path, ".model.merges");
+        load->json.at = load->merges_at;
+        LK_TRY(read_merges(load, err));
+    }
     LK_TRY(read_at(load, load->decoder_at, ".decoder", lk_read_decoder, err));
     if (!lk_read_marks(load)) {
         LK_TRY(read_at(load, load->normalizer_at, ".normalizer", lk_read_normalizer, err));
@@ -357,6 +354,13 @@ static enum lk_code read_components(struct lk_load *load, struct lk_err *err)
     }
     load->parsed.spelling = load->byte_level ? LK_SPELLING_BYTES : LK_SPELLING_CHARACTERS;
     return LK_OK;
+}
+
+static enum lk_code build(struct lk_load *load, struct lk_err *err)
+{
+    load->path.len = 0;
+    lk_buf_puts(&load->path, ".model");
+    return lk_build(load->tokenizer, &load->parsed, err);
 }
 
 static enum lk_code read_file(struct lk_load *load, struct lk_err *err)
@@ -376,7 +380,7 @@ static enum lk_code read_file(struct lk_load *load, struct lk_err *err)
     LK_TRY(lk_read_object(load, members, LK_COUNT(members), load, err));
     LK_TRY(lk_json_end(&load->json, err));
     LK_TRY(read_components(load, err));
-    LK_TRY(read_tables(load, err));
+    LK_TRY(build(load, err));
     return add_added_tokens(load, err);
 }
 

@@ -157,11 +157,11 @@ enum lk_code lk_read_object(struct lk_load *load, const struct lk_member *member
     }
 }
 
-/* The "type" of the object at the cursor, which stays there; "" when it has none. */
 enum lk_code lk_peek_type(struct lk_load *load, char ret_type[LK_TYPE_MAX], struct lk_err *err)
 {
-    size_t start = load->json.at, key_n = 0, n = 0;
-    const uint8_t *key = NULL, *text;
+    size_t start = load->json.at, key_n = 0;
+    uint32_t depth = load->json.depth;
+    const uint8_t *key = NULL;
     bool more = false;
 
     ret_type[0] = '\0';
@@ -175,13 +175,11 @@ enum lk_code lk_peek_type(struct lk_load *load, char ret_type[LK_TYPE_MAX], stru
             LK_TRY(lk_json_skip(&load->json, err));
             continue;
         }
-        LK_TRY(lk_expect(load, LK_JSON_STRING, err));
-        LK_TRY(lk_json_string(&load->json, &text, &n, err));
-        n = n < LK_TYPE_MAX - 1 ? n : LK_TYPE_MAX - 1;
-        memcpy(ret_type, text, n);
-        ret_type[n] = '\0';
+        LK_TRY(lk_read_word(load, ret_type, err));
+        break; /* the rest may be long; whoever reads it finds a second one */
     }
     load->json.at = start;
+    load->json.depth = depth;
     return LK_OK;
 }
 

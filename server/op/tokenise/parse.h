@@ -16,7 +16,8 @@ struct lk_load {
     struct lk_buf path; /* where the cursor is: ".model.merges"; kept on failure, for the message */
     struct lk_bpe_files parsed;
     /* Offsets in the text of values that are read later; 0: there is none. */
-    size_t vocab_at, merges_at, normalizer_at, pre_tokenizer_at, decoder_at;
+    size_t merges_at, normalizer_at, pre_tokenizer_at, decoder_at;
+    bool has_vocab;
     bool byte_level;            /* a ByteLevel pre-tokenizer was read */
     struct lk_added_token *added; /* their text is owned */
     uint32_t *added_ids;
@@ -66,7 +67,7 @@ lk_read_fn lk_read_mark; /* size_t: where the value is, for later */
 enum lk_code lk_read_object(struct lk_load *load, const struct lk_member *members, size_t n, void *to,
                             struct lk_err *err);
 enum lk_code lk_read_array(struct lk_load *load, lk_read_fn *read, struct lk_err *err);
-/* The "type" of the object at the cursor, which stays there; "" when it has none. */
+/* The first "type" of the object at the cursor, which stays there; "" when it has none. */
 enum lk_code lk_peek_type(struct lk_load *load, char ret_type[LK_TYPE_MAX], struct lk_err *err);
 /* Null, or a component of a known kind. */
 enum lk_code lk_read_component(struct lk_load *load, const char *what, const struct lk_kind *kinds,

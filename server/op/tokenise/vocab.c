@@ -1,11 +1,13 @@
 #include "op/tokenise/vocab.h"
 
-#include "base/digest.h"
 #include "base/status.h"
 #include "op/text/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define XXH_INLINE_ALL /* strings are short: a call would cost more than the hash */
+#include <xxhash.h>
 
 void lk_names_done(struct lk_names *names)
 {
@@ -15,56 +17,95 @@ void lk_names_done(struct lk_names *names)
     *names = (struct lk_names){0};
 }
 
+static inline uint32_t hash_of(const void *bytes, size_t n)
+{
+    return (uint32_t)XXH3_64bits(bytes, n);
+}
+
 /* The slot of the string, or the free slot where it belongs. */
-static uint32_t *slot_of(const struct lk_names *names, const void *bytes, size_t n, uint32_t hash)
+static inline struct lk_name_slot *slot_of(const struct lk_names *names, const void *bytes, size_t n,
+                                           uint32_t hash)
 {
     size_t at = hash & (names->slots_n - 1);
 
-    for (; names->slots[at] != 0; at = (at + 1) & (names->slots_n - 1)) {
-        const struct lk_name *name = &names->items[names->slots[at] - 1];
-        if (name->hash == hash && name->n == n &&
-            (n == 0 || memcmp(names->pool.data + name->start, bytes, n) == 0))
+    for (; names->slots[at].item != 0; at = (at + 1) & (names->slots_n - 1)) {
+        if (names->slots[at].hash != hash)
+            continue;
+        const struct lk_name *name = &names->items[names->slots[at].item - 1];
+        if (name->n == n && (n == 0 || memcmp(names->pool.data + name->start, bytes, n) == 0))
             break;
     }
     return &names->slots[at];
 }
 
-static void grow(struct lk_names *names)
+/* Slots move without a look at the strings. */
+static void resize(struct lk_names *names, size_t cap)
 {
-    names->cap = names->cap == 0 ? 256 : names->cap * 2;
-    names->items = lk_resize(names->items, names->cap, sizeof *names->items);
-    free(names->slots);
-    names->slots_n = names->cap * 2;
+    struct lk_name_slot *old = names->slots;
+    size_t old_n = names->slots_n;
+
+    names->cap = cap;
+    names->items = lk_resize(names->items, cap, sizeof *names->items);
+    names->slots_n = cap * 2;
     names->slots = lk_zalloc(names->slots_n, sizeof *names->slots);
-    for (size_t i = 0; i < names->n; i++) {
-        const struct lk_name *name = &names->items[i];
-        *slot_of(names, names->pool.data + name->start, name->n, name->hash) = (uint32_t)i + 1;
+    for (size_t i = 0; i < old_n; i++) {
+        size_t at = old[i].hash & (names->slots_n - 1);
+        if (old[i].item == 0)
+            continue;
+        while (names->slots[at].item != 0)
+            at = (at + 1) & (names->slots_n - 1);
+        names->slots[at] = old[i];
     }
+    free(old);
+}
+
+void lk_names_reserve(struct lk_names *names, size_t n)
+{
+    size_t cap = 256;
+
+    while (cap < n)
+        cap *= 2;
+    if (cap > names->cap)
+        resize(names, cap);
 }
 
 bool lk_names_add(struct lk_names *names, const void *bytes, size_t n, uint32_t id)
 {
-    uint32_t hash = lk_hash32(bytes, n);
+    uint32_t hash = hash_of(bytes, n);
 
     if (names->n == names->cap)
-        grow(names);
-    uint32_t *slot = slot_of(names, bytes, n, hash);
-    if (*slot != 0)
+        resize(names, names->cap == 0 ? 256 : names->cap * 2);
+    struct lk_name_slot *slot = slot_of(names, bytes, n, hash);
+    if (slot->item != 0)
         return false;
     LK_CHECK(names->pool.len + n < UINT32_MAX); /* files are bounded far below */
-    names->items[names->n] = (struct lk_name){
-        .start = (uint32_t)names->pool.len, .n = (uint32_t)n, .id = id, .hash = hash};
+    names->items[names->n] =
+        (struct lk_name){.start = (uint32_t)names->pool.len, .n = (uint32_t)n, .id = id};
     lk_buf_put(&names->pool, bytes, n);
-    *slot = (uint32_t)++names->n;
+    *slot = (struct lk_name_slot){.hash = hash, .item = (uint32_t)++names->n};
     return true;
+}
+
+uint32_t lk_names_place(const struct lk_names *names, const void *bytes, size_t n)
+{
+    if (names->n == 0)
+        return LK_NO_ID;
+    return slot_of(names, bytes, n, hash_of(bytes, n))->item - 1; /* 0 - 1 is LK_NO_ID */
 }
 
 uint32_t lk_names_find(const struct lk_names *names, const void *bytes, size_t n)
 {
-    if (names->n == 0)
-        return LK_NO_ID;
-    uint32_t slot = *slot_of(names, bytes, n, lk_hash32(bytes, n));
-    return slot == 0 ? LK_NO_ID : names->items[slot - 1].id;
+    uint32_t place = lk_names_place(names, bytes, n);
+    return place == LK_NO_ID ? LK_NO_ID : names->items[place].id;
+}
+
+void lk_vocab_reserve(struct lk_vocab *vocab, uint32_t n, size_t bytes)
+{
+    if (n > vocab->cap) {
+        vocab->cap = n;
+        vocab->spans = lk_resize(vocab->spans, n, sizeof *vocab->spans);
+    }
+    (void)lk_buf_room(&vocab->pool, bytes);
 }
 
 void lk_vocab_done(struct lk_vocab *vocab)
@@ -121,16 +162,15 @@ static int byte_of_point(uint32_t point)
 bool lk_byte_unspell(const uint8_t *text, size_t n, struct lk_buf *out)
 {
     const uint8_t *end = text + n;
-    size_t before = out->len, length;
+    uint8_t *to = lk_buf_room(out, n), *begin = to; /* never more than a byte a character */
+    size_t length;
 
     for (; text < end; text += length) {
         int byte = byte_of_point(lk_decode(text, end, &length));
-        if (byte < 0) {
-            out->len = before;
+        if (byte < 0)
             return false;
-        }
-        *lk_buf_room(out, 1) = (uint8_t)byte;
-        out->len++;
+        *to++ = (uint8_t)byte;
     }
+    out->len += (size_t)(to - begin);
     return true;
 }

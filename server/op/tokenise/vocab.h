@@ -19,17 +19,27 @@ struct lk_names {
     struct lk_name {
         uint32_t start, n; /* in the pool */
         uint32_t id;
-        uint32_t hash;
     } *items;
     size_t n, cap;
-    uint32_t *slots; /* open addressing: 1 + index in items, 0 = free */
-    size_t slots_n;  /* a power of two */
+    struct lk_name_slot {
+        uint32_t hash, item; /* 1 + index in items, 0 = free */
+    } *slots;                /* open addressing */
+    size_t slots_n;          /* a power of two */
 };
 
 void lk_names_done(struct lk_names *names);
+/* Makes room for about @n in all, to spare growing. */
+void lk_names_reserve(struct lk_names *names, size_t n);
 /* False when the string is there already, with whatever id. */
 bool lk_names_add(struct lk_names *names, const void *bytes, size_t n, uint32_t id);
 uint32_t lk_names_find(const struct lk_names *names, const void *bytes, size_t n); /* or LK_NO_ID */
+/* The same, as its place in items; LK_NO_ID: it is not there. */
+uint32_t lk_names_place(const struct lk_names *names, const void *bytes, size_t n);
+
+static inline const uint8_t *lk_name_text(const struct lk_names *names, const struct lk_name *name)
+{
+    return names->pool.data + name->start;
+}
 
 /* Id → bytes. Zeroed = empty; a hole has start == LK_NO_ID. */
 struct lk_vocab {
@@ -41,6 +51,7 @@ struct lk_vocab {
 };
 
 void lk_vocab_done(struct lk_vocab *vocab);
+void lk_vocab_reserve(struct lk_vocab *vocab, uint32_t n, size_t bytes);
 void lk_vocab_set(struct lk_vocab *vocab, uint32_t id, const void *bytes, size_t n);
 
 static inline bool lk_vocab_has(const struct lk_vocab *vocab, uint32_t id)
