@@ -20,7 +20,7 @@ static const struct {
     lk_cut_fn *(*family)(enum lk_simd simd);
 } families[] = {
     {"gpt2", lk_cut_gpt2}, {"cl100k", lk_cut_cl100k}, {"qwen", lk_cut_qwen},
-    {"o200k", lk_cut_o200k}, {"tekken", lk_cut_tekken},
+    {"o200k", lk_cut_o200k}, {"tekken", lk_cut_tekken}, {"deepseek", lk_cut_deepseek},
 };
 
 struct kind {

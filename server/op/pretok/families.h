@@ -11,5 +11,6 @@ lk_cut_fn *lk_cut_cl100k(enum lk_simd simd);
 lk_cut_fn *lk_cut_qwen(enum lk_simd simd);
 lk_cut_fn *lk_cut_o200k(enum lk_simd simd);
 lk_cut_fn *lk_cut_tekken(enum lk_simd simd);
+lk_cut_fn *lk_cut_deepseek(enum lk_simd simd);
 
 #endif

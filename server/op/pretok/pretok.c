@@ -42,9 +42,27 @@ static const struct {
      lk_cut_tekken},
 };
 
+/* DeepSeek-V3: known as the three together. The lines' ends are characters in its file. */
+static const char *const deepseek[] = {
+    "\\p{N}{1,3}",
+    "[\344\270\200-\351\276\245\343\201\200-\343\202\237\343\202\240-\343\203\277]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|"
+    " ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+};
+
 static bool is_pattern(const struct lk_pattern *pattern, const char *text)
 {
     return pattern->n == strlen(text) && memcmp(pattern->text, text, pattern->n) == 0;
+}
+
+static bool is_deepseek(const struct lk_pattern *patterns, size_t n)
+{
+    size_t same = 0;
+
+    while (same < n && n == sizeof deepseek / sizeof *deepseek &&
+           is_pattern(&patterns[same], deepseek[same]))
+        same++;
+    return n > 0 && same == n;
 }
 
 enum lk_code lk_cutter_of_patterns(const struct lk_pattern *patterns, size_t n,
@@ -57,6 +75,10 @@ enum lk_code lk_cutter_of_patterns(const struct lk_pattern *patterns, size_t n,
         if (!is_pattern(patterns, known[i].pattern))
             continue;
         *ret_cutter = (struct lk_cutter){.cut = known[i].family(simd), .unicode = unicode};
+        return LK_OK;
+    }
+    if (is_deepseek(patterns, n)) {
+        *ret_cutter = (struct lk_cutter){.cut = lk_cut_deepseek(simd), .unicode = unicode};
         return LK_OK;
     }
     return LK_NOT_FOUND;

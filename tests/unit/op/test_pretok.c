@@ -17,14 +17,18 @@
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" end        \
     "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" end "|"
 
-static const char *const expressions[] = {
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
-    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL,
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
-    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL,
-    CASED("(?i:'s|'t|'re|'ve|'m|'ll|'d)?") "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL,
-    CASED("") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL,
+static const char *const expressions[][3] = { /* one, or three that cut one after the other */
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
+     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL},
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
+     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL},
+    {CASED("(?i:'s|'t|'re|'ve|'m|'ll|'d)?") "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL},
+    {CASED("") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL},
+    {"\\p{N}{1,3}",
+     "[\344\270\200-\351\276\245\343\201\200-\343\202\237\343\202\240-\343\203\277]+",
+     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|"
+     " ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"},
 };
 
 #define EXPRESSIONS (sizeof expressions / sizeof *expressions)
@@ -38,9 +42,11 @@ static const struct {
       "It|'s| we|'RE| o|'clock| '|llama",
       "It|'s| we|'RE| o|'clock| '|llama",
       "It's| we'RE| o|'clock| '|llama",
+      "It|'s| we|'RE| o|'clock| '|llama",
       "It|'s| we|'RE| o|'clock| '|llama"}},
     {"  two  spaces \012\012 \011 tab",
      {" | two| | spaces| \012\012 \011| tab",
+      " | two| | spaces| \012\012| \011| tab",
       " | two| | spaces| \012\012| \011| tab",
       " | two| | spaces| \012\012| \011| tab",
       " | two| | spaces| \012\012| \011| tab",
@@ -50,27 +56,32 @@ static const struct {
       "123|45| |67",
       "1|2|3|4|5| |6|7",
       "123|45| |67",
-      "1|2|3|4|5| |6|7"}},
+      "1|2|3|4|5| |6|7",
+      "123|45| |67"}},
     {".NET getHTTPResponse/\012/x",
      {".|NET| getHTTPResponse|/|\012|/|x",
       ".NET| getHTTPResponse|/\012|/x",
       ".NET| getHTTPResponse|/\012|/x",
       ".NET| get|HTTPResponse|/\012/|x",
-      ".NET| get|HTTPResponse|/\012/|x"}},
+      ".NET| get|HTTPResponse|/\012/|x",
+      ".NET| getHTTPResponse|/\012|/x"}},
     {"caf\303\251 e\314\201\314\201 \303\211COLE'S",
      {"caf\303\251| e|\314\201\314\201| \303\211COLE|'|S",
       "caf\303\251| e|\314\201\314\201| \303\211COLE|'S",
       "caf\303\251| e|\314\201\314\201| \303\211COLE|'S",
       "caf\303\251| e\314\201\314\201| \303\211COLE'S",
+      "caf\303\251| e\314\201\314\201| \303\211COLE|'S",
       "caf\303\251| e\314\201\314\201| \303\211COLE|'S"}},
     {"\344\275\240\345\245\275\357\274\214\331\241\331\242\331\243\331\244 \343\200\200\343\200\200x",
      {"\344\275\240\345\245\275|\357\274\214|\331\241\331\242\331\243\331\244| \343\200\200|\343\200\200|x",
       "\344\275\240\345\245\275|\357\274\214|\331\241\331\242\331\243|\331\244| \343\200\200|\343\200\200x",
       "\344\275\240\345\245\275|\357\274\214|\331\241|\331\242|\331\243|\331\244| \343\200\200|\343\200\200x",
       "\344\275\240\345\245\275|\357\274\214|\331\241\331\242\331\243|\331\244| \343\200\200|\343\200\200x",
-      "\344\275\240\345\245\275|\357\274\214|\331\241|\331\242|\331\243|\331\244| \343\200\200|\343\200\200x"}},
+      "\344\275\240\345\245\275|\357\274\214|\331\241|\331\242|\331\243|\331\244| \343\200\200|\343\200\200x",
+      "\344\275\240\345\245\275|\357\274\214|\331\241\331\242\331\243|\331\244| \343\200\200|\343\200\200x"}},
     {"a\341\240\216b\302\205c\342\200\213d \302\240e",
      {"a|\341\240\216|b|\302\205|c|\342\200\213|d| |\302\240|e",
+      "a|\341\240\216b|\302\205c|\342\200\213d| |\302\240e",
       "a|\341\240\216b|\302\205c|\342\200\213d| |\302\240e",
       "a|\341\240\216b|\302\205c|\342\200\213d| |\302\240e",
       "a|\341\240\216b|\302\205c|\342\200\213d| |\302\240e",
@@ -80,9 +91,11 @@ static const struct {
       "don|'\305\277| '|S",
       "don|'\305\277| '|S",
       "don'\305\277| '|S",
-      "don|'\305\277| '|S"}},
+      "don|'\305\277| '|S",
+      "don|'|\305\277| '|S"}},
     {"!!!\015\012\015\012  end  ",
      {"!!!|\015\012\015\012 | end|  ",
+      "!!!\015\012\015\012| | end|  ",
       "!!!\015\012\015\012| | end|  ",
       "!!!\015\012\015\012| | end|  ",
       "!!!\015\012\015\012| | end|  ",
@@ -92,18 +105,51 @@ static const struct {
       "\307\205a\312\260B\302\252c|\314\201D",
       "\307\205a\312\260B\302\252c|\314\201D",
       "\307\205a\312\260|B\302\252c\314\201|D",
-      "\307\205a\312\260|B\302\252c\314\201|D"}},
+      "\307\205a\312\260|B\302\252c\314\201|D",
+      "\307\205a\312\260B\302\252c\314\201D"}},
+    {"\343\202\253\343\202\277\343\203\273\343\202\253\343\203\212  \346\227\245\012\344\270\200a\351\276\246",
+     {"\343\202\253\343\202\277|\343\203\273|\343\202\253\343\203\212| | \346\227\245|\012|\344\270\200a\351\276\246",
+      "\343\202\253\343\202\277|\343\203\273\343\202\253\343\203\212| | \346\227\245|\012|\344\270\200a\351\276\246",
+      "\343\202\253\343\202\277|\343\203\273\343\202\253\343\203\212| | \346\227\245|\012|\344\270\200a\351\276\246",
+      "\343\202\253\343\202\277|\343\203\273\343\202\253\343\203\212| | \346\227\245|\012|\344\270\200a\351\276\246",
+      "\343\202\253\343\202\277|\343\203\273\343\202\253\343\203\212| | \346\227\245|\012|\344\270\200a\351\276\246",
+      "\343\202\253\343\202\277|\343\203\273|\343\202\253\343\203\212|  |\346\227\245|\012|\344\270\200|a\351\276\246"}},
+    {"\001\002a \001! !ab\303\251 \002\0021",
+     {"\001\002|a| \001!| !|ab\303\251| \002\002|1",
+      "\001\002|a| \001!| !|ab\303\251| \002\002|1",
+      "\001\002|a| \001!| !|ab\303\251| \002\002|1",
+      "\001\002|a| \001!| !|ab\303\251| \002\002|1",
+      "\001\002|a| \001!| !|ab\303\251| \002\002|1",
+      "\001|\002a| |\001|!| !|ab\303\251| |\002\002|1"}},
+    {"  1 \012  \343\201\202\343\202\227\343\201\202\343\202\227\343\202\227\343\202\240\343\202\231",
+     {" | 1| \012 | \343\201\202|\343\202\227|\343\201\202|\343\202\227\343\202\227\343\202\240\343\202\231",
+      " | |1| \012| | \343\201\202|\343\202\227\343\201\202|\343\202\227\343\202\227\343\202\240\343\202\231",
+      " | |1| \012| | \343\201\202|\343\202\227\343\201\202|\343\202\227\343\202\227\343\202\240\343\202\231",
+      " | |1| \012| | \343\201\202|\343\202\227\343\201\202|\343\202\227\343\202\227\343\202\240\343\202\231",
+      " | |1| \012| | \343\201\202|\343\202\227\343\201\202|\343\202\227\343\202\227\343\202\240\343\202\231",
+      "  |1| \012|  |\343\201\202|\343\202\227\343\201\202|\343\202\227\343\202\227|\343\202\240|\343\202\231"}},
+    {"it's's \344\275\240A\344\275\240Ab\344\275\240AB XYz'Sx",
+     {"it|'s|'s| \344\275\240A\344\275\240Ab\344\275\240AB| XYz|'|Sx",
+      "it|'s|'s| \344\275\240A\344\275\240Ab\344\275\240AB| XYz|'S|x",
+      "it|'s|'s| \344\275\240A\344\275\240Ab\344\275\240AB| XYz|'S|x",
+      "it's|'s| \344\275\240A\344\275\240Ab\344\275\240|AB| XYz'S|x",
+      "it|'s|'s| \344\275\240A\344\275\240Ab\344\275\240|AB| XYz|'Sx",
+      "it|'s|'s| |\344\275\240|A|\344\275\240|Ab|\344\275\240|AB| XYz|'Sx"}},
 };
 
 /* Number @k: each expression by the scalar code first, then by what the processor has. */
 static struct lk_cutter cutter_of(const struct lk_unicode *unicode, size_t k)
 {
-    const char *text = expressions[k % EXPRESSIONS];
+    const char *const *texts = expressions[k % EXPRESSIONS];
+    struct lk_pattern patterns[3];
     struct lk_cutter cutter;
-    struct lk_pattern pattern = {.text = (const uint8_t *)text, .n = strlen(text)};
-    enum lk_code code = lk_cutter_of_patterns(&pattern, 1, unicode, (enum lk_simd)(k / EXPRESSIONS),
+    size_t n = 0;
+
+    for (; n < 3 && texts[n] != NULL; n++)
+        patterns[n] = (struct lk_pattern){.text = (const uint8_t *)texts[n], .n = strlen(texts[n])};
+    enum lk_code code = lk_cutter_of_patterns(patterns, n, unicode, (enum lk_simd)(k / EXPRESSIONS),
                                               &cutter);
-    ck_assert_msg(code == LK_OK, "%s", text);
+    ck_assert_msg(code == LK_OK, "%s", texts[0]);
     return cutter;
 }
 
@@ -139,7 +185,7 @@ START_TEST(every_expression_cuts_where_the_reference_does)
             memcpy(exact, cases[i].text, n);
             char *got = cut(&cutter, exact, exact + n);
             ck_assert_msg(strcmp(got, cases[i].pieces[k % EXPRESSIONS]) == 0,
-                          "%s\n\"%s\": got \"%s\", expected \"%s\"", expressions[k % EXPRESSIONS],
+                          "%s\n\"%s\": got \"%s\", expected \"%s\"", *expressions[k % EXPRESSIONS],
                           cases[i].text, got, cases[i].pieces[k % EXPRESSIONS]);
             free(got);
             free(exact);
@@ -220,7 +266,7 @@ static void differs(const uint8_t *text, size_t n, size_t family, enum lk_simd s
     for (size_t i = 0; i < 160 && from + i < n; i++)
         (void)snprintf(hex + 3 * i, 4, "%02x ", text[from + i]);
     ck_abort_msg("%s, code %d: of %zu bytes, from the %zuth: %s: a piece ends at %zu, not at %zu",
-                 expressions[family], (int)simd, n, from, hex, got, expected);
+                 *expressions[family], (int)simd, n, from, hex, got, expected);
 }
 
 /* From stop @from (SIZE_MAX: the beginning) on, the code of @simd finds what is expected: all of it if
@@ -419,12 +465,21 @@ END_TEST
 
 START_TEST(another_expression_is_not_taken_for_a_known_one)
 {
-    struct lk_pattern pattern = {.text = (const uint8_t *)expressions[0], .n = 0};
+    struct lk_pattern pattern = {.text = (const uint8_t *)*expressions[0], .n = 0};
     struct lk_cutter cutter;
 
     ck_assert_int_eq(lk_cutter_of_patterns(&pattern, 1, NULL, LK_SIMD_BEST, &cutter), LK_NOT_FOUND);
-    pattern.n = strlen(expressions[0]) - 1;
+    pattern.n = strlen(*expressions[0]) - 1;
     ck_assert_int_eq(lk_cutter_of_patterns(&pattern, 1, NULL, LK_SIMD_BEST, &cutter), LK_NOT_FOUND);
+    ck_assert_int_eq(lk_cutter_of_patterns(&pattern, 0, NULL, LK_SIMD_BEST, &cutter), LK_NOT_FOUND);
+
+    struct lk_pattern some[3]; /* two of DeepSeek's, and all three in another order */
+    for (size_t i = 0; i < 3; i++) {
+        const char *text = expressions[EXPRESSIONS - 1][i == 0 ? 0 : 3 - i];
+        some[i] = (struct lk_pattern){.text = (const uint8_t *)text, .n = strlen(text)};
+    }
+    ck_assert_int_eq(lk_cutter_of_patterns(some, 3, NULL, LK_SIMD_BEST, &cutter), LK_NOT_FOUND);
+    ck_assert_int_eq(lk_cutter_of_patterns(some, 1, NULL, LK_SIMD_BEST, &cutter), LK_NOT_FOUND);
 }
 END_TEST
 
