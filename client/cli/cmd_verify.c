@@ -3,6 +3,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/index_dataset.h"
 #include "format/index.h"
+#include "host/counts.h"
 #include "host/snapshots.h"
 #include "host/stream.h"
 #include "store/file.h"
@@ -101,6 +102,19 @@ static void check_index(struct verify *v, const char *path)
     lk_index_close(&index);
 }
 
+static void check_counts(struct verify *v, const char *path)
+{
+    struct lk_err err;
+    uint64_t rows, known;
+    if (counts_check(path, &rows, &known, &err) != LK_OK) {
+        note(v, path, "counts", false, err.text);
+        return;
+    }
+    char *detail = lk_format("%" PRIu64 " of %" PRIu64 " rows are known", known, rows);
+    note(v, path, "counts", true, detail);
+    free(detail);
+}
+
 static bool ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
@@ -113,14 +127,17 @@ static void check_file(struct verify *v, const char *path)
         check_snapshot(v, path);
     else if (ends_with(path, ".lkindex"))
         check_index(v, path);
+    else if (ends_with(path, LK_COUNTS_SUFFIX))
+        check_counts(v, path);
     else
-        note(v, path, "file", false, "expected a snapshot (*.lks), an index (*.lkindex), or a folder "
-                                     "of them");
+        note(v, path, "file", false, "expected a snapshot (*.lks), an index (*.lkindex), counts (*.lkc), "
+                                     "or a folder of them");
 }
 
 static int is_ours(const struct dirent *entry)
 {
-    return ends_with(entry->d_name, ".lks") || ends_with(entry->d_name, ".lkindex");
+    return ends_with(entry->d_name, ".lks") || ends_with(entry->d_name, ".lkindex") ||
+           ends_with(entry->d_name, LK_COUNTS_SUFFIX);
 }
 
 /* In the order of the bytes of their names, so that two reports can be compared. */
@@ -191,6 +208,8 @@ static void check_configured(struct verify *v)
         check_dataset(v, &recipe->dataset[d]);
     if (access(v->cli.config.runtime.snapshot_dir, F_OK) == 0)
         check_folder(v, v->cli.config.runtime.snapshot_dir);
+    if (access(v->cli.config.runtime.counts_dir, F_OK) == 0)
+        check_folder(v, v->cli.config.runtime.counts_dir);
 }
 
 /* ---- steps ---- */
@@ -310,8 +329,9 @@ int cmd_verify(int argc, char **argv)
         .synopsis = "verify PATH... [--json]\n"
                     "verify --config FILE [--stream NAME] [--json]\n"
                     "verify --config FILE --steps FROM..TO [OPTIONS]",
-        .about = "Checks snapshots (*.lks), indexes (*.lkindex), and folders of them. With --config: reads\n"
-                 "a stream's data again and compares every row with its index, and checks the snapshots.\n"
+        .about = "Checks snapshots (*.lks), indexes (*.lkindex), counts (*.lkc), and folders of them. With\n"
+                 "--config: reads a stream's data again and compares every row with its index, and checks the\n"
+                 "snapshots and counts.\n"
                  "With --steps: the steps that a daemon serves.\n",
         .own = own, .shared = shared, .args_min = 0, .args_max = -1};
     int args;

@@ -180,11 +180,9 @@ static void file_look(struct shard *s)
 static bool file_changed(const struct shard *s)
 {
     struct stat st;
-    char *name = lk_counts_name(&s->id);
-    char *path = lk_format("%s/%s", s->set->counts->dir, name);
+    char *path = counts_path(s->set->counts->dir, &s->id);
     bool there = stat(path, &st) == 0;
     free(path);
-    free(name);
     return there && (st.st_ino != s->stat.st_ino || st.st_size != s->stat.st_size ||
                      st.st_mtim.tv_sec != s->stat.st_mtim.tv_sec ||
                      st.st_mtim.tv_nsec != s->stat.st_mtim.tv_nsec);
@@ -222,6 +220,9 @@ static const struct lk_counts_file *file_of(struct shard *s)
 static void file_is_damaged(struct shard *s, struct lk_err *err)
 {
     struct counts *c = s->set->counts;
+    char *path = counts_path(c->dir, &s->id);
+    (void)lk_fail_in(err, "%s", path);
+    free(path);
     s->looked = LK_OK;
     note_unusable(s, LK_DATA_LOSS, err);
     s->looked = LK_DATA_LOSS;

@@ -33,7 +33,7 @@ uint64_t counts_lengths(const uint32_t *row_bytes, uint64_t rows)
 
 /* Reading ------------------------------------------------------------------------------------- */
 
-static char *path_of(const char *dir, const struct lk_counts_id *id)
+char *counts_path(const char *dir, const struct lk_counts_id *id)
 {
     char *name = lk_counts_name(id);
     char *path = lk_format("%s/%s", dir, name);
@@ -43,7 +43,7 @@ static char *path_of(const char *dir, const struct lk_counts_id *id)
 
 void counts_remove(const char *dir, const struct lk_counts_id *id)
 {
-    char *path = path_of(dir, id);
+    char *path = counts_path(dir, id);
     (void)unlink(path); /* another daemon may have done it */
     free(path);
 }
@@ -66,7 +66,7 @@ enum lk_code counts_load(const struct counts_config *config, const struct lk_cou
                          size_t max_bytes, struct lk_counts_file *ret_file, struct stat *ret_stat,
                          struct lk_err *err)
 {
-    char *path = path_of(config->dir, id);
+    char *path = counts_path(config->dir, id);
     struct stat st = {0};
     /* Before it is read: should it be replaced meanwhile, it will look changed, and be read again. */
     enum lk_code code = stat(path, &st) != 0 ? lk_fail(err, LK_NOT_FOUND, "%s", path)
@@ -199,11 +199,15 @@ static enum lk_code merge_with_file(struct counts_writer *w, struct counts_job *
     enum lk_code code = counts_load(&w->config, &job->id, FILE_MAX_BYTES, &old, NULL, err);
     if (code == LK_OK) {
         code = merge(w, job, &old, out, found, err);
-        if (code == LK_DATA_LOSS)
-            (void)lk_fail_in(err, "the counts of dataset %s, shard %s", job->dataset, job->shard);
+        if (code == LK_DATA_LOSS) {
+            char *path = counts_path(w->config.dir, &job->id);
+            (void)lk_fail_in(err, "%s", path);
+            free(path);
+        }
     }
     lk_counts_file_done(&old);
     if (code == LK_DATA_LOSS) {
+        (void)lk_fail_in(err, "the counts of dataset %s, shard %s", job->dataset, job->shard);
         counts_log_damage(w->config.log, err);
         ++*ret_damaged;
     }
@@ -224,7 +228,7 @@ static void write_job(struct counts_writer *w, struct counts_job *job)
     job->id.lengths = counts_lengths(job->row_bytes, job->id.rows);
     enum lk_code code = merge_with_file(w, job, &out, &found, &damaged, &err);
     if (code == LK_OK && out.len > 0) {
-        char *path = path_of(w->config.dir, &job->id);
+        char *path = counts_path(w->config.dir, &job->id);
         code = lk_file_write_atomic(path, out.data, out.len, &err);
         free(path);
     }

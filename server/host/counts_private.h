@@ -22,6 +22,7 @@ struct counts_job {
     size_t n;
 };
 
+char *counts_path(const char *dir, const struct lk_counts_id *id); /* caller frees */
 bool counts_same(const struct lk_count *a, const struct lk_count *b);
 uint64_t counts_lengths(const uint32_t *row_bytes, uint64_t rows);
 

@@ -1,0 +1,269 @@
+"""Counts only save time: whatever becomes of the cache, the digests are the same."""
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+
+import lk
+
+STEPS = 60
+AT = 50    # where seeking goes
+
+
+def reference(box, stream, steps=STEPS):
+    """The digests without any cache."""
+    daemon = box.serve(stream, "reference", counts={"size": 0})
+    digests = [d for d, _ in lk.run_world(box, daemon, 1, steps, show="none")]
+    daemon.stop()
+    return digests
+
+
+def filled(box, **keys):
+    """A run that left counts behind: (stream, config, digests, folder)."""
+    stream = box.mixed(**keys)
+    config = box.config(stream)
+    daemon = box.daemon(config)
+    digests = [d for d, _ in lk.run_world(box, daemon, 2, STEPS, show="none")]
+    daemon.stop()
+    return stream, config, digests, box.path / "counts"
+
+
+def seek(box, config, at=AT, steps=5, **how):
+    """A new daemon asked for step `at`, without snapshots: (digests, its numbers, rows measured, log)."""
+    daemon = box.daemon(config, index=False, **how)
+    got = [b["digest"] for b in box.trainer(daemon, step=at).get(f"next {steps}")]
+    status = daemon.status()
+    daemon.stop()
+    return got, status["counts"], status["workers"]["rows"], daemon.log()
+
+
+def present(box):
+    """Counts are used, by every order of the same data; by no other way of measuring."""
+    stream, config, digests, folder = filled(box)
+    lk.same(digests, reference(box, stream), "a run that fills the cache has the digests of one without it")
+    lk.check(len(list(folder.glob("*.lkc"))) == 9, "one file a shard", list(folder.iterdir()))
+    got, counts, rows, _ = seek(box, config)
+    lk.same(got, digests[AT:AT + 5], "seeking with counts known: the same digests")
+    lk.check(counts["rows_used"] > 200 and rows < counts["rows_used"], "and the rows before are not measured", (counts, rows))
+    for name, keys in (("seed", {"seed": 99}), ("lanes", {"lanes": 8}), ("mixture", {"mixture": "bytes"}),
+                       ("weights", {"datasets": {n: {"path": n, "weight": w} for n, w in (("docs", 1), ("man", 7), ("code", 4))}}),
+                       ("block", {"order": {"block_rows": 1}}),
+                       ("sequence", {"sequence": 256}), ("end", {"epochs": 3, "tail": "pad"})):
+        other = box.mixed(**keys)
+        right = reference(box, other)
+        other_config = box.config(other, name)
+        got, counts, rows, _ = seek(box, other_config)
+        lk.same(got, right[AT:AT + 5], f"another {name} over the same data: the right digests")
+        lk.check(counts["rows_used"] > 200, f"another {name} finds the counts", (counts, rows))
+    for name, keys in (("append", {"tokenizer": {"bytes": True}}), ("filter", {"pipeline": [{"filter": {"min_bytes": 90}}, *stream["pipeline"][1:]]}),
+                       ("rule for bad rows", {"on_bad_row": "drop"})):
+        other = box.mixed(**keys)
+        right = reference(box, other)
+        got, counts, rows, _ = seek(box, box.config(other, name.split()[0]))
+        lk.same(got, right[AT:AT + 5], f"another {name}: the right digests")
+        lk.check(counts["rows_used"] == 0, f"another {name} does not use these counts", counts)
+    daemon = box.daemon(config, index=False)
+    box.trainer(daemon, step=AT).get("next 2")
+    metrics = daemon.fetch("/metrics")[1]
+    metrics = metrics.decode() if isinstance(metrics, bytes) else metrics
+    used = re.search(r"(?m)^lanekeeper_counts_rows_used_total (\d+)", metrics)
+    lk.check(used and int(used[1]) > 200, "/metrics tells of it", metrics[-300:])
+    daemon.stop()
+
+
+def damage(box):
+    """Torn, flipped, strange: each is named in the log, ignored, and made anew."""
+    _, config, digests, folder = filled(box)
+    good = box.path / "good"
+    shutil.copytree(folder, good)
+    draw = random.Random(5)
+    files = sorted(p.name for p in good.iterdir())
+    smallest = min(files, key=lambda n: (good / n).stat().st_size)
+    size = (good / smallest).stat().st_size
+
+    def cut(n):
+        return lambda p: p.write_bytes(p.read_bytes()[:n])
+
+    def flip(i, bit):
+        def apply(p):
+            data = bytearray(p.read_bytes())
+            data[i] ^= 1 << bit
+            p.write_bytes(data)
+        return apply
+
+    def stranger(p):
+        shutil.copyfile(good / files[(files.index(p.name) + 1) % len(files)], p)
+
+    kinds = [(f"cut to {n} bytes", cut(n)) for n in (range(size) if lk.LONG else (0, 1, 95, 96, 97, size // 2, size - 1))]
+    kinds += [("with a byte more", lambda p: p.write_bytes(p.read_bytes() + b"\0")), ("that is another shard's", stranger)]
+    places = range(size) if lk.LONG else sorted(draw.sample(range(size), 8))
+    kinds += [(f"with bit {i % 8} of byte {i} flipped", flip(i, i % 8)) for i in places]
+    for kind, apply in kinds:
+        shutil.rmtree(folder)
+        shutil.copytree(good, folder)
+        apply(folder / smallest)
+        got, counts, _, log = seek(box, config)
+        lk.check(got == digests[AT:AT + 5], f"a file {kind}: the same digests", lambda got=got: got)
+        lk.check(counts["damaged"] >= 1 and smallest in log and "unusable" in log and counts["rows_used"] > 100,
+                 f"a file {kind}: named, and the others are used", lambda counts=counts, log=log: (counts, log[-300:]))
+    daemon = box.daemon(config, index=False)
+    lk.run_world(box, daemon, 1, STEPS, show="none")
+    daemon.stop()
+    done = box.tool("verify", folder)
+    lk.check(done.returncode == 0 and len(list(folder.glob("*.lkc"))) == 9, "the damaged ones were made anew",
+             done.stdout[-300:] + done.stderr[-300:])
+    for name in files:
+        (folder / name).write_bytes(os.urandom(300))
+    done = box.tool("verify", folder)
+    lk.check(done.returncode == 1 and done.stdout.count("BAD") == 9, "lanekeeper verify finds damaged ones", done.stdout[-300:])
+    got, counts, _, _ = seek(box, config)
+    lk.check(got == digests[AT:AT + 5] and counts["damaged"] == 9 and counts["rows_used"] == 0, "all of them rubbish: measured again", counts)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / files[0]).mkdir()
+    got, counts, _, _ = seek(box, config)
+    lk.check(got == digests[AT:AT + 5], "a folder where a file should be: the same digests", counts)
+
+
+def stale(box):
+    """Other data under the same names is other data."""
+    stream, config, _, folder = filled(box)
+    before = {p.name for p in folder.iterdir()}
+    box.write("docs/part-00001.jsonl", lk.rows(lk.prose(77, 200, 350)))
+    box.index(config)
+    right = reference(box, stream)
+    got, counts, rows, _ = seek(box, config)
+    lk.same(got, right[AT:AT + 5], "a shard with other rows: the digests of the new data")
+    lk.check(counts["rows_used"] > 100 and counts["rows_wrong"] == 0, "the counts of the other shards are used", counts)
+    lk.check(len({p.name for p in folder.iterdir()} - before) == 1, "and the new one gets a file of its own")
+
+
+def shared(box):
+    """Two daemons at one folder, which goes away and comes back meanwhile."""
+    stream = box.mixed()
+    right = reference(box, stream, 120)
+    daemons = [box.serve(stream, f"d{i}", index=False) for i in range(2)]
+    trainers = [box.trainer(d, step=s) for d, s in zip(daemons, (0, 30))]
+    for trainer in trainers:
+        trainer.connect()
+        trainer.send("next 60")
+    time.sleep(0.3)
+    got = [[b["digest"] for b in t.answer()[0]] for t in trainers]
+    lk.check(got == [right[:60], right[30:90]], "two daemons that share a folder serve the right digests")
+    shutil.rmtree(box.path / "counts", ignore_errors=True)
+    got = [[b["digest"] for b in t.get("next 20")] for t in trainers]
+    lk.check(got == [right[60:80], right[90:110]], "the folder is removed while they run: nothing changes")
+    (box.path / "counts").mkdir(exist_ok=True)
+    more = [box.trainer(d, step=110).get("next 5") for d in daemons]
+    lk.check(all([b["digest"] for b in m] == right[110:115] for m in more), "and comes back: nothing changes")
+    lk.check(all(d.status()["healthy"] for d in daemons), "both are healthy")
+    for d in daemons:
+        d.stop()
+    for i in range(2):
+        daemon = box.daemon(box.path / f"d{i}.yaml", index=False)
+        lk.run_world(box, daemon, 1, 40, show="none")
+        daemon.stop()
+    done = box.tool("verify", box.path / "counts")
+    lk.check(done.returncode == 0, "every file is whole", done.stdout[-300:] + done.stderr[-300:])
+
+
+def killed(box):
+    """kill -9, again and again, while files are written."""
+    stream = box.mixed()
+    right = reference(box, stream, 120)
+    config = box.config(stream, counts={"dir": "counts", "memory": "1MiB"})
+    draw = random.Random(8)
+    wrong_steps = []
+    for _ in range(60 if lk.LONG else 8):
+        daemon = box.daemon(config, index=False)
+        got = box.trainer(daemon, step=draw.randrange(100), timeout=60000).get("next 10")
+        wrong_steps += [b["step"] for b in got if b["digest"] != right[b["step"]]]
+        daemon.process.terminate()    # it writes now
+        time.sleep(draw.random() * 0.05)
+        daemon.kill()
+    lk.same(wrong_steps, [], "kill -9 while counts are written: every batch has the right digest")
+    done = box.tool("verify", box.path / "counts")
+    lk.check(done.returncode == 0, "and no half-written file has a name", done.stdout[-300:] + done.stderr[-300:])
+
+
+def planted(box, part, change):
+    """Changes the tokens that a row is counted to have, and all checksums with them; false: there is no such count."""
+    index = box.path / "index" / f"{part['dataset']}.lkindex"
+    for path in sorted((box.path / "counts").glob("*.lkc")):
+        def plant(tokens, path=path):
+            done = subprocess.run([box.build / "tests/e2e/plant_count", path, index, str(part["row_in_shard"]), str(tokens)],
+                                  capture_output=True, text=True)
+            return done.stdout.split() if done.returncode == 0 else None
+        was = plant(1)
+        if was:
+            right_one = was[0] == part["shard"]
+            plant(int(was[1]) + (change if right_one else 0))
+            if right_one:
+                return True
+    return False
+
+
+def wrong(box):
+    """A count that is wrong, though its checksums are right, is found when the row's tokens are made."""
+    box.dataset("docs", lk.prose(4, 900, 300), 3)
+    stream = {"seed": 5, "lanes": 2, "batch": 4, "sequence": 64, "tokenizer": {"bytes": True, "append": "eos"},
+              "datasets": {"docs": {"path": "docs"}}, "order": {"block_rows": 16}, "pipeline": [{"pack": {"algorithm": "concat"}}]}
+    config = box.config(stream)
+    daemon = box.daemon(config)
+    digests = [d for d, _ in lk.run_world(box, daemon, 1, 120, show="none")]
+    trace = json.loads(box.tool("trace", "80", "--config", config, "--json").stdout)
+    daemon.stop()
+    part = next(p for p in trace["pieces"] if p["first"] == 0)
+    for change, fact in ((-1, "a token too few"), (1, "a token too many"), (40, "forty too many")):
+        if not lk.check(planted(box, part, change), f"a count of {fact} is planted"):
+            continue
+        named = [f"dataset docs, shard {part['shard']}, row {part['row_in_shard']}:", "DATA_LOSS"]
+        daemon = box.daemon(config, index=False)
+        got, failure = box.trainer(daemon, step=78).do("next 30")
+        good = [b["digest"] for b in got]
+        lk.check(good == digests[78:78 + len(good)] and len(good) <= 2, f"{fact}: what is served before is right", len(good))
+        lk.check(all(n in str(failure) for n in named), f"{fact}: DATA_LOSS names dataset, shard and row", failure)
+        again = box.trainer(daemon, step=75).get("next 10")
+        lk.same([b["digest"] for b in again], digests[75:85], f"{fact}: then it is measured, and served as it should be")
+        daemon.stop()
+        lk.check("counts: wrong" in daemon.log() or "count that was kept is wrong" in daemon.log(), f"{fact}: the log tells", daemon.log()[-300:])
+        got, counts, _, _ = seek(box, config, 75)
+        lk.check(got == digests[75:80] and counts["rows_used"] > 50, f"{fact}: the file has been put right", counts)
+
+
+def full(box):
+    """No room, or no folder: it costs the counts, not the data."""
+    stream = box.mixed()
+    right = reference(box, stream)
+    place = box.path / "full"
+    place.mkdir()
+    script = f'mount -t tmpfs -o size=8k none {place} && exec "$0" "$@"'
+    prefix = ["unshare", "-m", "sh", "-c", script]
+    if subprocess.run([*prefix, "true"], capture_output=True).returncode != 0:
+        print("# no mount namespaces here: a full disk is not tried")
+    else:
+        daemon = box.serve(stream, "config", index=False, how={"prefix": prefix}, counts={"dir": "full"})
+        got = [d for d, _ in lk.run_world(box, daemon, 2, STEPS, show="none")]
+        lk.wait_until(lambda: daemon.status()["counts"]["failed"] > 0, 30, "a file that cannot be written")
+        lk.same(got, right, "a full disk under the counts changes nothing")
+        lk.check("not_written" in daemon.log() and daemon.status()["healthy"], "it is logged and counted")
+        daemon.stop()
+    box.write("file", "this is no folder")
+    daemon = box.serve(stream, "none", index=False, counts={"dir": "file/counts"})
+    got = [d for d, _ in lk.run_world(box, daemon, 1, STEPS, show="none")]
+    lk.check(got == right and "none_kept" in daemon.log(), "no folder can be made: it is logged, and nothing changes")
+    daemon.stop()
+    small = box.config(stream, "small", counts={"dir": "small-counts", "size": "1KiB"})
+    daemon = box.daemon(small, index=False)
+    got = [d for d, _ in lk.run_world(box, daemon, 1, STEPS, show="none")]
+    daemon.stop()
+    left = sum(p.stat().st_size for p in (box.path / "small-counts").iterdir())
+    lk.check(got == right and left <= 1024, "the folder stays within its size", left)
+
+
+if __name__ == "__main__":
+    lk.main([present, damage, stale, shared, killed, wrong, full])
