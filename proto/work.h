@@ -1,6 +1,6 @@
 /*
  * The workers' service, as both sides must agree on it beside the messages (worker.proto): its version,
- * the payload of a task, and which failures of a task may pass.
+ * the payloads of a task and of its result, and which failures of a task may pass.
  */
 #ifndef LK_PROTO_WORK_H
 #define LK_PROTO_WORK_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LK_WORK_PROTOCOL 1          /* another version is refused */
+#define LK_WORK_PROTOCOL 2          /* another version is refused */
 #define LK_WORK_ROWS_MAX (1u << 20) /* of one task */
 
 /* A row of a task: its number in the shard, its place in the decoded shard, its hash in the index. In
@@ -37,6 +37,22 @@ static inline struct lk_work_row lk_work_row_get(const uint8_t bytes[LK_WORK_ROW
                                 .bytes = lk_get_u32(bytes + 16),
                                 .hash = lk_get_u32(bytes + 20)};
 }
+
+/*
+ * What became of a row. The payload of a result is one of these for each row of the task, in its order,
+ * and then the token ids of all kept rows, u32; everything little-endian and without gaps, which is
+ * how the machines that we run on keep it in memory: nothing is converted on the way.
+ */
+struct lk_work_result {
+    uint32_t tokens;
+    uint32_t text_bytes;
+    uint32_t specials; /* special tokens in its text */
+    uint32_t drop;     /* enum lk_drop */
+};
+_Static_assert(sizeof(struct lk_work_result) == 16, "it is its own wire format");
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "results travel as they lie in memory, little-endian: convert them here"
+#endif
 
 /* A task that failed so is tried again: first by its worker, a few times, then by the daemon, for ever.
  * Everything else is a property of the data, or of the configuration. */

@@ -108,6 +108,15 @@ void loop_unwatch(struct loop *loop, int fd)
     (void)epoll_ctl(loop->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
+void loop_want_writable(struct loop *loop, int fd, bool wanted)
+{
+    LK_CHECK(fd >= 0 && (size_t)fd < loop->n_watchers && loop->watcher[fd].ready != NULL);
+    struct epoll_event event = {.events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                                .data.u64 = (uint64_t)loop->watcher[fd].generation << 32 |
+                                            (uint32_t)fd};
+    LK_CHECK(epoll_ctl(loop->epoll, EPOLL_CTL_MOD, fd, &event) == 0);
+}
+
 static void run_ready(struct loop *loop, const struct epoll_event *events, int n)
 {
     for (int i = 0; i < n && !loop->stopping; i++) {

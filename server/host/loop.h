@@ -19,6 +19,8 @@ int64_t loop_now_ms(const struct loop *loop); /* CLOCK_MONOTONIC when this turn 
 /* Calls @ready whenever @fd is readable, until removed. One watcher per descriptor. */
 void loop_watch(struct loop *loop, int fd, void (*ready)(void *owner), void *owner);
 void loop_unwatch(struct loop *loop, int fd);
+/* Calls it also when the watched @fd is writable, or no longer. */
+void loop_want_writable(struct loop *loop, int fd, bool wanted);
 
 /* A timer, embedded in its owner's struct; zeroed = idle. Ties run in the order they were set. */
 struct loop_timer {

@@ -134,18 +134,18 @@ static enum lk_code read_token(struct pool *pool, struct lk_err *err)
                    TOKEN_MIN);
 }
 
-static enum lk_code open_server(struct pool *pool, const char *local, struct lk_err *err)
+static enum lk_code open_server(struct pool *pool, struct lk_err *err)
 {
-    const char *listen[2] = {local, pool->config.listen};
     struct rpc_config config = {
-        .listen = listen,
-        .n_listen = pool->config.listen != NULL ? 2 : 1,
-        .message_max = POOL_RESULT_MAX + ((size_t)64 << 20),
+        .listen = &pool->config.listen,
+        .n_listen = 1,
+        .message_max = POOL_MESSAGE_MAX,
         .calls_max = 4096,
         .socket_mode = 0600,
     };
+    LK_TRY(read_token(pool, err));
     LK_TRY(rpc_server_open(&config, &pool->server, err));
-    pool->local_address = lk_strdup(rpc_server_address(pool->server, 0));
+    loop_watch(pool->loop, rpc_server_fd(pool->server), workers_ready, pool);
     return LK_OK;
 }
 
@@ -175,12 +175,8 @@ static enum lk_code open_all(struct pool *pool, struct lk_err *err)
     if (c->workers > 0 && access(c->worker_path, X_OK) != 0)
         return lk_fail(err, LK_FAILED_PRECONDITION, "%s cannot be executed", c->worker_path);
     if (c->listen != NULL)
-        LK_TRY(read_token(pool, err));
-    /* TCP on the loopback device: it leaves nothing behind, and a worker killed while it connects cannot
-     * take the listener with it, as one on a Unix socket can with nng 1.5.2. Tokens keep strangers out. */
-    LK_TRY(open_server(pool, "tcp://127.0.0.1:0", err));
+        LK_TRY(open_server(pool, err));
     pool->hello = hello_of(c);
-    loop_watch(pool->loop, rpc_server_fd(pool->server), workers_ready, pool);
     for (uint32_t i = 0; i < c->workers; i++)
         proc_spawn(worker_new(pool, true));
     tick_due(pool);
@@ -229,7 +225,6 @@ void pool_close(struct pool *pool)
     if (pool->hello != NULL)
         lk__worker_hello_reply__free_unpacked(pool->hello, NULL);
     free(pool->streams);
-    free(pool->local_address);
     free(pool->remote_token);
     free(pool->row);
     lk_tokens_done(&pool->ids);
@@ -293,7 +288,7 @@ bool pool_cancel(struct pool *pool, uint64_t id)
 
 const char *pool_address(const struct pool *pool)
 {
-    return pool->config.listen == NULL ? NULL : rpc_server_address(pool->server, 1);
+    return pool->server == NULL ? NULL : rpc_server_address(pool->server, 0);
 }
 
 static const struct run *oldest_run(const struct pool *pool)

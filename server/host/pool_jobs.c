@@ -17,7 +17,6 @@
 
 #define RETRY_FIRST_MS 100
 #define RETRY_MAX_MS 10000
-#define COPY_BLOCK 4096 /* ids: stays in the first cache */
 
 /* --- the queue --- */
 
@@ -239,25 +238,65 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Copies @n ids, which lie at any address, and returns the highest. Every token of the daemon passes
- * here: the copy is memcpy's, and four maxima at once do not wait for each other. */
-static uint32_t copy_ids(uint32_t *to, const uint8_t *from, size_t n)
+/* The highest of @n ids. Every token of the daemon passes here: four maxima at once do not wait for each
+ * other. */
+static uint32_t highest_id(const uint32_t *ids, size_t n)
 {
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "token ids travel as little-endian u32: convert them here"
-#endif
     uint32_t highest[4] = {0};
-    for (size_t done = 0; done < n;) {
-        size_t part = n - done < COPY_BLOCK ? n - done : COPY_BLOCK, i = 0;
-        memcpy(to + done, from + 4 * done, 4 * part);
-        for (; i + 4 <= part; i += 4)
-            for (size_t k = 0; k < 4; k++)
-                highest[k] = larger(highest[k], to[done + i + k]);
-        for (; i < part; i++)
-            highest[0] = larger(highest[0], to[done + i]);
-        done += part;
-    }
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (size_t k = 0; k < 4; k++)
+            highest[k] = larger(highest[k], ids[i + k]);
+    for (; i < n; i++)
+        highest[0] = larger(highest[0], ids[i]);
     return larger(larger(highest[0], highest[1]), larger(highest[2], highest[3]));
+}
+
+/* What is said of the rows of a part, into the pool's scratch; false when it contradicts itself. */
+static bool read_said(struct pool *pool, const struct part *part,
+                      const Lk__WorkerTaskRequest *result, const uint8_t *payload,
+                      uint64_t *ret_tokens, struct lk_err *err)
+{
+    uint64_t tokens = 0;
+    if (part->n > pool->cap_row) {
+        pool->cap_row = part->n;
+        pool->row = lk_resize(pool->row, part->n, sizeof *pool->row);
+    }
+    for (uint32_t i = 0; i < part->n; i++) {
+        struct lk_work_result row;
+        memcpy(&row, payload + i * sizeof row, sizeof row);
+        bool kept = row.drop == LK_DROP_NONE;
+        /* A worker cannot report its own end. */
+        bool known = row.drop < LK_DROP_KINDS && row.drop != LK_DROP_CRASH;
+        if (!known || kept != (row.tokens > 0))
+            return lk_fail(err, LK_DATA_LOSS, "row %u: drop %u with %u tokens", i, row.drop,
+                           row.tokens), false;
+        tokens += row.tokens;
+        pool->row[i] = (struct pool_row){.tokens = row.tokens,
+                                         .drop = (uint8_t)row.drop,
+                                         .specials = row.specials,
+                                         .text_bytes = row.text_bytes,
+                                         .detail = ""};
+    }
+    for (size_t k = 0; k < result->n_notes; k++) {
+        const Lk__RowNote *note = result->notes[k];
+        if (note->row >= part->n)
+            return lk_fail(err, LK_DATA_LOSS, "a note on row %u of %u", note->row, part->n), false;
+        pool->row[note->row].detail = note->text;
+    }
+    *ret_tokens = tokens;
+    return true;
+}
+
+/* The ids where they lie, or, where that is no address for them, a copy. */
+static const uint32_t *ids_at(struct pool *pool, const uint8_t *at, size_t n)
+{
+    if ((uintptr_t)at % _Alignof(uint32_t) == 0)
+        return (const uint32_t *)(const void *)at;
+    pool->ids.n = 0;
+    uint32_t *ids = lk_tokens_room(&pool->ids, n + 1);
+    memcpy(ids, at, n * sizeof *ids);
+    return ids;
 }
 
 /* Rows of a part into the pool's scratch; false when the answer contradicts itself. */
@@ -265,34 +304,18 @@ static bool read_rows(struct pool *pool, const struct part *part,
                       const Lk__WorkerTaskRequest *result, const uint8_t *payload,
                       size_t payload_bytes, struct lk_err *err)
 {
-    uint64_t tokens = 0;
-    if (result->n_rows != part->n)
-        return lk_fail(err, LK_DATA_LOSS, "%zu rows, expected %u", result->n_rows, part->n), false;
-    if (part->n > pool->cap_row) {
-        pool->cap_row = part->n;
-        pool->row = lk_resize(pool->row, part->n, sizeof *pool->row);
-    }
-    for (uint32_t i = 0; i < part->n; i++) {
-        const Lk__RowResult *row = result->rows[i];
-        bool kept = row->drop == LK_DROP_NONE;
-        /* A worker cannot report its own end. */
-        bool known = row->drop < LK_DROP_KINDS && row->drop != LK_DROP_CRASH;
-        if (!known || kept != (row->tokens > 0))
-            return lk_fail(err, LK_DATA_LOSS, "row %u: drop %u with %u tokens", i, row->drop,
-                           row->tokens), false;
-        tokens += row->tokens;
-        pool->row[i] = (struct pool_row){.tokens = row->tokens,
-                                         .drop = (uint8_t)row->drop,
-                                         .specials = row->specials,
-                                         .text_bytes = row->text_bytes,
-                                         .detail = row->detail};
-    }
-    if (payload_bytes % 4 != 0 || tokens != payload_bytes / 4)
-        return lk_fail(err, LK_DATA_LOSS, "%zu payload bytes for %llu tokens", payload_bytes,
+    size_t head = part->n * sizeof(struct lk_work_result);
+    uint64_t tokens;
+    if (result->n_rows != part->n || payload_bytes < head)
+        return lk_fail(err, LK_DATA_LOSS, "%u rows in %zu bytes, expected %u", result->n_rows,
+                       payload_bytes, part->n), false;
+    if (!read_said(pool, part, result, payload, &tokens, err))
+        return false;
+    if ((payload_bytes - head) % 4 != 0 || tokens != (payload_bytes - head) / 4)
+        return lk_fail(err, LK_DATA_LOSS, "%zu bytes of ids for %llu tokens", payload_bytes - head,
                        (unsigned long long)tokens), false;
-    pool->ids.n = 0;
-    uint32_t *ids = lk_tokens_room(&pool->ids, tokens + 1);
-    uint32_t highest = copy_ids(ids, payload, tokens);
+    const uint32_t *ids = ids_at(pool, payload + head, tokens);
+    uint32_t highest = highest_id(ids, tokens);
     uint32_t vocab = part_stream(part)->vocab;
     if (vocab != 0 && highest >= vocab)
         return lk_fail(err, LK_DATA_LOSS, "token id %u, expected below %u", highest, vocab), false;

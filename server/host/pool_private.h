@@ -6,6 +6,7 @@
  *   pool.c          opening, closing, submitting, what it says about itself
  *   pool_jobs.c     jobs and parts: the queue, results, bisecting, retries
  *   pool_workers.c  the workers' protocol: hello, asking for tasks, giving them out
+ *   pool_locals.c   the connections of local workers
  *   pool_procs.c    local processes: starting, watching, starting again
  */
 #ifndef LK_HOST_POOL_PRIVATE_H
@@ -13,6 +14,8 @@
 
 #include "base/mem.h"
 #include "host/pool.h"
+#include "proto/board.h"
+#include "proto/pipe.h"
 #include "proto/worker.pb-c.h"
 #include "rpc/server.h"
 
@@ -21,7 +24,7 @@
 #define POOL_SLOTS 2              /* tasks a worker has at once: one runs, one waits */
 #define POOL_RESULT_MAX ((size_t)256 << 20) /* payload bytes of one result */
 #define POOL_DEATHS_MAX 3
-#define POOL_TOKEN_HEX 33         /* 128 random bits and a NUL */
+#define POOL_MESSAGE_MAX (POOL_RESULT_MAX + ((size_t)64 << 20))
 
 enum { POOL_ERROR = 3, POOL_WARNING = 4, POOL_INFO = 6 };
 
@@ -73,15 +76,32 @@ struct run {
     int64_t since_ms;    /* when it became the first of its worker */
 };
 
+/* A request of a worker. */
+struct ask {
+    struct rpc_call *call; /* of a remote one; NULL: it came by the worker's pipe */
+    uint64_t id;           /* of a local one: the envelope's call, and its method */
+    uint16_t method;
+    int64_t received_ms;
+};
+
+/* What a worker says, wherever it came from. */
+struct said {
+    struct ask ask;
+    const uint8_t *header;
+    size_t header_bytes;
+    const uint8_t *payload; /* of a remote one; that of a local one is on its board */
+    size_t payload_bytes;
+};
+
 struct worker {
     struct pool *pool;
     uint64_t number;     /* on the wire; new with each hello */
     bool local;
     bool ready;          /* has said hello, and its connection is there */
-    uint32_t peer;
+    uint32_t peer;       /* of a remote one */
     int64_t heard_ms;
     char *host;
-    struct rpc_call *waiting[POOL_SLOTS];
+    struct ask waiting[POOL_SLOTS]; /* requests for tasks */
     uint32_t n_waiting;
     struct run running[POOL_SLOTS]; /* in the order given; two that were given at the same moment may
                                        reach the worker in the other order */
@@ -92,7 +112,9 @@ struct worker {
     int64_t started_ms;
     bool excused;        /* we killed it, and took its tasks back before */
     uint32_t fails;      /* ends in a row without a result in between */
-    char token[POOL_TOKEN_HEX];
+    struct lk_pipe pipe;
+    bool wants_writable; /* the pipe has more to send than its socket took */
+    struct lk_board board;
     struct loop_timer respawn;
 };
 
@@ -100,8 +122,7 @@ struct pool {
     struct pool_config config;
     struct pool_stream *streams; /* [config.n_streams] our copy, which config.stream points to */
     struct loop *loop;
-    struct rpc_server *server;
-    char *local_address;
+    struct rpc_server *server; /* of remote workers, or NULL */
     char *remote_token;
     Lk__WorkerHelloReply *hello; /* built once */
 
@@ -158,14 +179,23 @@ void worker_lost(struct worker *worker, enum blame blame, const char *how);
 /* Forgets its requests for tasks. It is told FAILED_PRECONDITION: say hello again; UNAVAILABLE: the
  * daemon ends; or OK: nothing, since it is gone. */
 void worker_drop_calls(struct worker *worker, enum lk_code say);
+/* @worker: whose connection it came by, or NULL: of a remote one that has not said hello. */
+void worker_said(struct pool *pool, struct worker *worker, const struct said *said);
 void workers_ready(void *pool); /* the server's descriptor is readable */
 void workers_dispatch(struct pool *pool);
 void workers_tick(struct pool *pool); /* overdue tasks, silent peers */
+
+/* pool_locals.c */
+/* Makes pipe and board; the ends that the worker gets. */
+enum lk_code local_open(struct worker *worker, int *ret_socket, struct lk_err *err);
+void local_close(struct worker *worker);
+void local_drain(struct worker *worker); /* takes what it said before it ended */
+void local_answer(struct worker *worker, const struct ask *ask, enum lk_code status,
+                  const ProtobufCMessage *message, const void *payload, size_t payload_bytes);
 
 /* pool_procs.c */
 void proc_spawn(struct worker *worker);
 void proc_kill(struct worker *worker, bool excused);
 void procs_end(struct pool *pool); /* ends all within two seconds */
-void random_token(char ret_hex[POOL_TOKEN_HEX]);
 
 #endif

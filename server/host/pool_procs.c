@@ -1,11 +1,10 @@
 /*
  * Local workers as processes. They are spawned, never forked bare: this process has threads. They
- * get nothing but a token, by a pipe; a pidfd tells of their end, so no signal handler is needed.
+ * get nothing but their connection; a pidfd tells of their end, so no signal handler is needed.
  */
 #include "host/pool_private.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -13,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define TOKEN_FD 3
+#define SOCKET_FD 3 /* as worker/main.c has them */
+#define BOARD_FD 4
 #define RESPAWN_FIRST_MS 20
 #define RESPAWN_MAX_MS 5000
 #define END_POLITE_MS 300 /* then they are killed: they have nothing to save */
@@ -27,33 +26,9 @@
 
 extern char **environ;
 
-void random_token(char ret_hex[POOL_TOKEN_HEX])
-{
-    uint8_t bytes[16];
-    LK_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        (void)snprintf(ret_hex + 2 * i, 3, "%02x", bytes[i]);
-}
-
-/* A pipe that holds the token and then ends; its number is none that the child gives a meaning. */
-static int token_pipe(const char *token)
-{
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) != 0)
-        return -1;
-    ssize_t n = (ssize_t)strlen(token);
-    bool written = write(fds[1], token, (size_t)n) == n; /* far below a pipe's capacity */
-    int fd = written ? fcntl(fds[0], F_DUPFD_CLOEXEC, TOKEN_FD + 1) : -1;
-    int error = errno;
-    (void)close(fds[0]);
-    (void)close(fds[1]);
-    errno = error;
-    return fd;
-}
-
 /* Default signals, none blocked, and a process group of its own: Ctrl-C is for the daemon, which
  * drains and then ends its workers. */
-static int spawn(const char *path, char *const argv[], int token, pid_t *ret_pid)
+static int spawn(const char *path, char *const argv[], int socket, int board, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
@@ -69,9 +44,11 @@ static int spawn(const char *path, char *const argv[], int token, pid_t *ret_pid
     posix_spawnattr_setpgroup(&attr, 0);
     int rc = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     if (rc == 0)
-        rc = posix_spawn_file_actions_adddup2(&actions, token, TOKEN_FD);
+        rc = posix_spawn_file_actions_adddup2(&actions, socket, SOCKET_FD);
     if (rc == 0)
-        rc = posix_spawn_file_actions_addclosefrom_np(&actions, TOKEN_FD + 1);
+        rc = posix_spawn_file_actions_adddup2(&actions, board, BOARD_FD);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_addclosefrom_np(&actions, BOARD_FD + 1);
     if (rc == 0)
         rc = posix_spawn(ret_pid, path, &actions, &attr, argv, environ);
     posix_spawnattr_destroy(&attr);
@@ -126,6 +103,7 @@ static void reap(struct worker *worker)
     (void)close(worker->pidfd);
     worker->pidfd = -1;
     worker->pid = 0;
+    local_close(worker);
 }
 
 static void proc_ended(void *owner)
@@ -143,41 +121,48 @@ static void proc_ended(void *owner)
     pool->last_death->len = 0;
     lk_buf_putf(pool->last_death, "the last one %s", how);
     pool->stats.deaths++;
+    local_drain(worker);
     reap(worker);
     worker_lost(worker, blame_of(worker, status), how);
+    respawn_later(worker);
+}
+
+static void not_started(struct worker *worker, const char *why)
+{
+    struct pool *pool = worker->pool;
+    worker->pid = 0;
+    local_close(worker);
+    pool_log(pool, POOL_ERROR, "worker_not_started", "%s: %s", pool->config.worker_path, why);
+    pool->last_death->len = 0;
+    lk_buf_putf(pool->last_death, "%s cannot be started: %s", pool->config.worker_path, why);
     respawn_later(worker);
 }
 
 void proc_spawn(struct worker *worker)
 {
     struct pool *pool = worker->pool;
+    struct lk_err err;
+    int socket = -1;
     char parent[16];
     (void)snprintf(parent, sizeof parent, "%d", (int)getpid());
-    char *argv[] = {(char *)pool->config.worker_path, (char *)"--connect", pool->local_address,
-                    (char *)"--token-fd", (char *)"3", (char *)"--local", parent, NULL};
-    random_token(worker->token);
+    char *argv[] = {(char *)pool->config.worker_path, (char *)"--local", parent, NULL};
     worker->excused = false;
     worker->started_ms = loop_now_ms(pool->loop);
-    int token = token_pipe(worker->token);
-    int rc = token < 0 ? errno : spawn(pool->config.worker_path, argv, token, &worker->pid);
-    if (token >= 0)
-        (void)close(token);
+    if (local_open(worker, &socket, &err) != LK_OK) {
+        not_started(worker, err.text);
+        return;
+    }
+    int rc = spawn(pool->config.worker_path, argv, socket, worker->board.fd, &worker->pid);
+    (void)close(socket);
     if (rc == 0 && (worker->pidfd = pidfd_open(worker->pid, 0)) < 0) {
         rc = errno;
         (void)kill(worker->pid, SIGKILL); /* our child, not yet waited for: the number is its own */
         (void)waitpid(worker->pid, NULL, 0);
     }
-    if (rc != 0) {
-        worker->pid = 0;
-        pool_log(pool, POOL_ERROR, "worker_not_started", "%s: %s", pool->config.worker_path,
-                 strerror(rc));
-        pool->last_death->len = 0;
-        lk_buf_putf(pool->last_death, "%s cannot be started: %s", pool->config.worker_path,
-                    strerror(rc));
-        respawn_later(worker);
-        return;
-    }
-    loop_watch(pool->loop, worker->pidfd, proc_ended, worker);
+    if (rc != 0)
+        not_started(worker, strerror(rc));
+    else
+        loop_watch(pool->loop, worker->pidfd, proc_ended, worker);
 }
 
 void proc_kill(struct worker *worker, bool excused)

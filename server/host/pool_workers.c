@@ -5,6 +5,7 @@
 #include "host/pool_private.h"
 
 #include "proto/envelope.h"
+#include "proto/lanekeeper.pb-c.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,39 @@
 static struct worker *by_peer(const struct pool *pool, uint32_t peer)
 {
     for (uint32_t i = 0; i < pool->n_workers; i++)
-        if (pool->worker[i]->ready && pool->worker[i]->peer == peer)
+        if (pool->worker[i]->ready && !pool->worker[i]->local && pool->worker[i]->peer == peer)
             return pool->worker[i];
     return NULL;
+}
+
+/* @worker may be NULL for a remote one that is not known. */
+static void answer(struct worker *worker, const struct ask *ask, const ProtobufCMessage *message,
+                   const void *payload, size_t payload_bytes)
+{
+    struct rpc_slice slice = {.data = payload, .bytes = payload_bytes};
+    if (ask->call == NULL)
+        local_answer(worker, ask, LK_OK, message, payload, payload_bytes);
+    else
+        rpc_reply(ask->call, message, &slice, payload_bytes > 0 ? 1 : 0);
+}
+
+static void refuse(struct worker *worker, const struct ask *ask, enum lk_code code, const char *why)
+{
+    Lk__Error error = LK__ERROR__INIT;
+    error.detail = (char *)why;
+    if (ask->call == NULL)
+        local_answer(worker, ask, code, &error.base, NULL, 0);
+    else
+        rpc_fail(ask->call, code, why, "");
+}
+
+/* The request that has waited longest. */
+static struct ask take_waiting(struct worker *worker)
+{
+    struct ask ask = worker->waiting[0];
+    worker->waiting[0] = worker->waiting[1];
+    worker->n_waiting--;
+    return ask;
 }
 
 struct worker *worker_new(struct pool *pool, bool local)
@@ -30,6 +61,7 @@ struct worker *worker_new(struct pool *pool, bool local)
     worker->pool = pool;
     worker->local = local;
     worker->pidfd = -1;
+    worker->pipe.fd = worker->board.fd = -1;
     if (pool->n_workers == pool->cap_workers) {
         pool->cap_workers = pool->cap_workers == 0 ? 8 : pool->cap_workers * 2;
         pool->worker = lk_resize(pool->worker, pool->cap_workers, sizeof(struct worker *));
@@ -48,6 +80,7 @@ void worker_free(struct worker *worker)
             (pool->n_workers - i - 1) * sizeof(struct worker *));
     pool->n_workers--;
     loop_clear(pool->loop, &worker->respawn);
+    local_close(worker);
     free(worker->host);
     free(worker);
 }
@@ -65,11 +98,11 @@ void workers_forget_part(struct pool *pool, const struct part *part)
 void worker_drop_calls(struct worker *worker, enum lk_code say)
 {
     while (worker->n_waiting > 0) {
-        struct rpc_call *call = worker->waiting[--worker->n_waiting];
-        if (say == LK_OK)
-            rpc_drop(call);
-        else
-            rpc_fail(call, say, say == LK_UNAVAILABLE ? "the daemon ends" : "say hello again", "");
+        const struct ask *ask = &worker->waiting[--worker->n_waiting];
+        if (say != LK_OK)
+            refuse(worker, ask, say, say == LK_UNAVAILABLE ? "the daemon ends" : "say hello again");
+        else if (ask->call != NULL)
+            rpc_drop(ask->call);
     }
 }
 
@@ -107,52 +140,55 @@ static bool same_token(const char *a, const char *b)
     return different == 0 && n > 0;
 }
 
-static struct worker *by_token(struct pool *pool, const char *token)
-{
-    struct worker *found = NULL;
-    for (uint32_t i = 0; i < pool->config.workers; i++)
-        if (pool->worker[i]->pid != 0 && same_token(pool->worker[i]->token, token))
-            found = pool->worker[i];
-    if (found == NULL && pool->remote_token != NULL && same_token(pool->remote_token, token))
-        found = worker_new(pool, false);
-    return found;
-}
-
-static void answer_hello(struct worker *worker, struct rpc_call *call)
+static void answer_hello(struct worker *worker, const struct said *said)
 {
     struct pool *pool = worker->pool;
     worker->number = ++pool->numbers;
-    worker->peer = call->peer;
     worker->ready = true;
     worker->heard_ms = loop_now_ms(pool->loop);
     pool->hello->worker = worker->number;
-    rpc_reply(call, &pool->hello->base, NULL, 0);
+    answer(worker, &said->ask, &pool->hello->base, NULL, 0);
 }
 
-static void on_hello(struct pool *pool, struct rpc_call *call)
+/* Why it is refused, or LK_OK. A local one is known by its connection, any other by its token. */
+static enum lk_code check_hello(const struct pool *pool, const struct worker *worker,
+                                const Lk__WorkerHelloRequest *hello, const char **ret_why)
+{
+    *ret_why = "a malformed hello";
+    if (hello == NULL)
+        return LK_INVALID_ARGUMENT;
+    *ret_why = "another version of the workers' protocol";
+    if (hello->protocol != LK_WORK_PROTOCOL)
+        return LK_FAILED_PRECONDITION;
+    *ret_why = "a second hello on one connection";
+    if (worker != NULL && worker->ready)
+        return LK_FAILED_PRECONDITION;
+    *ret_why = "this is not a worker's token";
+    if (worker == NULL && (pool->remote_token == NULL || !same_token(pool->remote_token, hello->token)))
+        return LK_UNAUTHENTICATED;
+    return LK_OK;
+}
+
+static void on_hello(struct pool *pool, struct worker *worker, const struct said *said)
 {
     Lk__WorkerHelloRequest *hello = NULL;
-    if (call->header_bytes <= HELLO_BYTES_MAX)
-        hello = lk__worker_hello_request__unpack(NULL, call->header_bytes, call->header);
-    struct worker *worker = NULL;
-    if (hello == NULL)
-        rpc_fail(call, LK_INVALID_ARGUMENT, "a malformed hello", "");
-    else if (hello->protocol != LK_WORK_PROTOCOL)
-        rpc_fail(call, LK_FAILED_PRECONDITION, "another version of the workers' protocol", "");
-    else if (by_peer(pool, call->peer) != NULL)
-        rpc_fail(call, LK_FAILED_PRECONDITION, "a second hello on one connection", "");
-    else if ((worker = by_token(pool, hello->token)) == NULL)
-        rpc_fail(call, LK_UNAUTHENTICATED, "this is not a worker's token", "");
-    if (worker == NULL) {
+    const char *why;
+    if (said->header_bytes <= HELLO_BYTES_MAX)
+        hello = lk__worker_hello_request__unpack(NULL, said->header_bytes, said->header);
+    enum lk_code code = check_hello(pool, worker, hello, &why);
+    if (code != LK_OK) {
+        refuse(worker, &said->ask, code, why);
         pool_log(pool, POOL_WARNING, "worker_refused", "a hello from %s, process %llu",
                  hello == NULL ? "?" : hello->host, hello == NULL ? 0ull
                                                                   : (unsigned long long)hello->pid);
     } else {
-        if (worker->ready) /* a local one that came back by another connection */
-            worker_lost(worker, BLAME_NONE, "reconnected");
+        if (worker == NULL) {
+            worker = worker_new(pool, false);
+            worker->peer = said->ask.call->peer;
+        }
         free(worker->host);
         worker->host = lk_strdup(hello->host);
-        answer_hello(worker, call);
+        answer_hello(worker, said);
         pool_log(pool, POOL_INFO, "worker_ready", "%s worker %llu, process %llu on %s",
                  worker->local ? "local" : "remote", (unsigned long long)worker->number,
                  (unsigned long long)hello->pid, hello->host);
@@ -215,15 +251,12 @@ static void give(struct worker *worker, struct part *part)
     reply.shard = (char *)shard->name;
     reply.codec = (uint32_t)shard->codec;
     reply.data_bytes = shard->data_bytes;
-    struct rpc_slice payload = {.data = rows, .bytes = bytes};
-    struct rpc_call *call = worker->waiting[0];
-    worker->waiting[0] = worker->waiting[1];
-    worker->n_waiting--;
+    struct ask ask = take_waiting(worker);
     worker->running[worker->n_running++] = (struct run){
         .assignment = reply.task, .part = part, .since_ms = loop_now_ms(pool->loop)};
     part->copies++;
     pool->stats.tasks++;
-    rpc_reply(call, &reply.base, &payload, 1);
+    answer(worker, &ask, &reply.base, rows, bytes);
     free(rows);
 }
 
@@ -243,27 +276,54 @@ void workers_dispatch(struct pool *pool)
 
 /* --- results in --- */
 
-static void take_result(struct worker *worker, const Lk__WorkerTaskRequest *request,
-                        const struct rpc_call *call)
+/* Where a result's payload lies; false: on no board. */
+static bool find_payload(const struct worker *worker, const Lk__WorkerTaskRequest *request,
+                         const struct said *said, const uint8_t **ret_payload, size_t *ret_bytes,
+                         struct lk_err *err)
 {
-    struct pool *pool = worker->pool;
+    *ret_payload = said->payload;
+    *ret_bytes = said->payload_bytes;
+    if (!worker->local)
+        return true;
+    if (request->part >= LK_BOARD_PARTS || request->part_bytes > worker->board.part_bytes)
+        return lk_fail(err, LK_DATA_LOSS, "%llu bytes in part %u of its board",
+                       (unsigned long long)request->part_bytes, request->part), false;
+    *ret_payload = lk_board_part(&worker->board, request->part);
+    *ret_bytes = (size_t)request->part_bytes;
+    return true;
+}
+
+/* The run of that number is over: its part, which may be NULL; false: there is no such run. */
+static bool end_run(struct worker *worker, uint64_t assignment, struct part **ret_part)
+{
     uint32_t i = 0;
-    while (i < worker->n_running && worker->running[i].assignment != request->task)
+    while (i < worker->n_running && worker->running[i].assignment != assignment)
         i++;
     if (i == worker->n_running)
-        return;
-    struct part *part = worker->running[i].part;
+        return false;
+    *ret_part = worker->running[i].part;
     memmove(&worker->running[i], &worker->running[i + 1],
             (worker->n_running - i - 1) * sizeof *worker->running);
     worker->n_running--;
     if (worker->n_running > 0)
-        worker->running[0].since_ms = loop_now_ms(pool->loop);
-    if (part == NULL)
-        return;
+        worker->running[0].since_ms = loop_now_ms(worker->pool->loop);
+    return true;
+}
+
+static void take_result(struct worker *worker, const Lk__WorkerTaskRequest *request,
+                        const struct said *said)
+{
+    struct pool *pool = worker->pool;
     struct lk_err err = {.code = LK_OK, .text = ""};
+    struct part *part = NULL;
+    const uint8_t *payload;
+    size_t bytes;
+    if (!end_run(worker, request->task, &part) || part == NULL)
+        return;
     bool lone = worker->n_running == 0;
     part->copies--;
-    if (part_result(pool, part, request, call->payload, call->payload_bytes, &err)) {
+    if (find_payload(worker, request, said, &payload, &bytes, &err) &&
+        part_result(pool, part, request, payload, bytes, &err)) {
         worker->fails = 0;
         pool->unfit->len = 0;
         return;
@@ -289,32 +349,41 @@ static void on_unfit(struct worker *worker, const Lk__WorkerTaskRequest *request
 }
 
 /* Nothing is read of a request before we know that it comes from a worker. */
-static void on_task(struct pool *pool, struct rpc_call *call)
+static void on_task(struct pool *pool, struct worker *worker, const struct said *said)
 {
-    struct worker *worker = by_peer(pool, call->peer);
     if (worker == NULL) {
-        rpc_fail(call, LK_FAILED_PRECONDITION, "say hello again", "");
+        refuse(NULL, &said->ask, LK_FAILED_PRECONDITION, "say hello again");
         return;
     }
     Lk__WorkerTaskRequest *request =
-        lk__worker_task_request__unpack(NULL, call->header_bytes, call->header);
+        lk__worker_task_request__unpack(NULL, said->header_bytes, said->header);
     worker->heard_ms = loop_now_ms(pool->loop);
     bool its_own = request != NULL && request->worker == worker->number;
     if (its_own && request->task != 0)
-        take_result(worker, request, call);
+        take_result(worker, request, said);
     else if (its_own && request->status != 0)
         on_unfit(worker, request);
     if (request == NULL)
-        rpc_fail(call, LK_INVALID_ARGUMENT, "a malformed request for a task", "");
+        refuse(worker, &said->ask, LK_INVALID_ARGUMENT, "a malformed request for a task");
     else if (!worker->ready || request->worker != worker->number)
-        rpc_fail(call, LK_FAILED_PRECONDITION, "say hello again", "");
+        refuse(worker, &said->ask, LK_FAILED_PRECONDITION, "say hello again");
     else if (worker->n_waiting == POOL_SLOTS)
-        rpc_fail(call, LK_RESOURCE_EXHAUSTED, "too many requests for tasks", "");
+        refuse(worker, &said->ask, LK_RESOURCE_EXHAUSTED, "too many requests for tasks");
     else
-        worker->waiting[worker->n_waiting++] = call;
+        worker->waiting[worker->n_waiting++] = said->ask;
     if (request != NULL)
         lk__worker_task_request__free_unpacked(request, NULL);
     workers_dispatch(pool);
+}
+
+void worker_said(struct pool *pool, struct worker *worker, const struct said *said)
+{
+    if (said->ask.method == LK_METHOD_WORKER_HELLO)
+        on_hello(pool, worker, said);
+    else if (said->ask.method == LK_METHOD_WORKER_TASK)
+        on_task(pool, worker, said);
+    else
+        refuse(worker, &said->ask, LK_UNIMPLEMENTED, "workers only");
 }
 
 /* --- events --- */
@@ -325,17 +394,23 @@ static void on_gone(struct pool *pool, uint32_t peer)
     if (worker == NULL)
         return;
     worker_drop_calls(worker, LK_OK);
-    if (worker->local) { /* its process tells the rest: it has died, or is of no use any more. If it
-                          * had not, then the kill is what is seen, and that convicts nobody. */
-        worker->ready = false;
-        proc_kill(worker, false);
-        return;
-    }
     pool_log(pool, POOL_WARNING, "worker_lost", "remote worker %llu on %s",
              (unsigned long long)worker->number, worker->host);
     pool->stats.deaths++;
     worker_lost(worker, BLAME_OTHER, "was lost");
     worker_free(worker);
+}
+
+static void on_call(struct pool *pool, struct rpc_call *call)
+{
+    struct said said = {.ask = {.call = call,
+                                .method = call->method,
+                                .received_ms = call->received_ms},
+                        .header = call->header,
+                        .header_bytes = call->header_bytes,
+                        .payload = call->payload,
+                        .payload_bytes = call->payload_bytes};
+    worker_said(pool, by_peer(pool, call->peer), &said);
 }
 
 void workers_ready(void *owner)
@@ -345,12 +420,8 @@ void workers_ready(void *owner)
     for (uint32_t n = 0; n < EVENTS_A_TURN && rpc_server_next(pool->server, &event); n++) {
         if (event.kind == RPC_EVENT_PEER_GONE)
             on_gone(pool, event.peer);
-        else if (event.call->method == LK_METHOD_WORKER_HELLO)
-            on_hello(pool, event.call);
-        else if (event.call->method == LK_METHOD_WORKER_TASK)
-            on_task(pool, event.call);
         else
-            rpc_fail(event.call, LK_UNIMPLEMENTED, "workers only", "");
+            on_call(pool, event.call);
     }
 }
 
@@ -398,11 +469,9 @@ static void look_at(struct worker *worker, int64_t now)
 static void answer_waiting(struct worker *worker, int64_t now)
 {
     Lk__WorkerTaskReply nothing = LK__WORKER_TASK_REPLY__INIT;
-    while (worker->n_waiting > 0 && now - worker->waiting[0]->received_ms > ANSWER_WITHIN_MS) {
-        struct rpc_call *call = worker->waiting[0];
-        worker->waiting[0] = worker->waiting[1];
-        worker->n_waiting--;
-        rpc_reply(call, &nothing.base, NULL, 0);
+    while (worker->n_waiting > 0 && now - worker->waiting[0].received_ms > ANSWER_WITHIN_MS) {
+        struct ask ask = take_waiting(worker);
+        answer(worker, &ask, &nothing.base, NULL, 0);
     }
 }
 

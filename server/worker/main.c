@@ -16,6 +16,8 @@
 
 #define EXIT_USAGE 2
 #define TOKEN_MAX 4096
+#define LOCAL_SOCKET 3
+#define LOCAL_BOARD 4
 
 static const char usage[] =
     "Usage: lanekeeper-worker --connect ADDRESS (--token-file FILE | --token-fd N) [--reconnect SECONDS]\n"
@@ -26,7 +28,8 @@ static const char usage[] =
     "  --token-file FILE    file with the secret that the daemon asks of its workers\n"
     "  --token-fd N         the same from an open descriptor\n"
     "  --reconnect SECONDS  how long to look for a daemon that is gone (default 600)\n"
-    "  --local PID          started by the daemon with this process number: end when it ends\n"
+    "  --local PID          started by the daemon with this process number: end when it ends; instead of\n"
+    "                       all others, with the connection as descriptors 3 and 4\n"
     "\n"
     "Exit status: 0 the daemon ended, 1 refused or gone, 2 wrong arguments.\n";
 
@@ -89,8 +92,10 @@ static bool read_arguments(int argc, char **argv, struct arguments *args, int *r
         else
             args->parent = (pid_t)value;
     }
-    if (optind == argc && args->connect != NULL &&
-        (args->token_file != NULL) != (args->token_fd >= 0))
+    bool given = args->connect != NULL, tokens = args->token_file != NULL || args->token_fd >= 0;
+    if (optind == argc && (args->parent != 0 ? !given && !tokens
+                                             : given && (args->token_file != NULL) !=
+                                                            (args->token_fd >= 0)))
         return true;
     (void)fputs(usage, stderr);
     return false;
@@ -150,12 +155,14 @@ int main(int argc, char **argv)
         return status;
     die_with(args.parent);
     (void)signal(SIGPIPE, SIG_IGN);
-    enum lk_code code = read_token(&args, &token, &err);
+    enum lk_code code = args.parent != 0 ? LK_OK : read_token(&args, &token, &err);
     if (code == LK_OK) {
         struct worker_options worker = {
             .address = args.connect,
             .token = lk_buf_cstr(&token),
             .local = args.parent != 0,
+            .socket = LOCAL_SOCKET,
+            .board = LOCAL_BOARD,
             .patience_ms = args.parent != 0 ? 2000 : args.reconnect_s * 1000,
             .log = print_line,
         };

@@ -1,6 +1,5 @@
 #include "worker/task.h"
 
-#include "proto/work.h"
 #include "worker/fault.h"
 
 #include <stdlib.h>
@@ -17,25 +16,38 @@ struct run {
     struct task_result *result;
 };
 
+static void result_clear(struct task_result *result)
+{
+    for (uint32_t i = 0; i < result->n_notes; i++)
+        lk__row_note__free_unpacked(result->note[i], NULL);
+    result->n_notes = 0;
+    result->n_rows = 0;
+    result->tokens.n = 0;
+    result->data_bytes = 0;
+    result->specials = 0;
+}
+
 void task_result_done(struct task_result *result)
 {
-    for (uint32_t i = 0; i < result->n_rows; i++)
-        free(result->row[i].detail);
+    result_clear(result);
     free(result->row);
-    free(result->row_at);
+    free(result->note);
     free(result->span);
     lk_tokens_done(&result->tokens);
     *result = (struct task_result){0};
 }
 
-static void result_clear(struct task_result *result)
+static void add_note(struct task_result *result, uint32_t row, const char *text)
 {
-    for (uint32_t i = 0; i < result->n_rows; i++)
-        free(result->row[i].detail);
-    result->n_rows = 0;
-    result->tokens.n = 0;
-    result->data_bytes = 0;
-    result->specials = 0;
+    if (result->n_notes == result->cap_notes) {
+        result->cap_notes = result->cap_notes == 0 ? 16 : 2 * result->cap_notes;
+        result->note = lk_resize(result->note, result->cap_notes, sizeof *result->note);
+    }
+    Lk__RowNote *note = lk_alloc(sizeof *note);
+    lk__row_note__init(note);
+    note->row = row;
+    note->text = lk_strdup(text);
+    result->note[result->n_notes++] = note;
 }
 
 static uint64_t cpu_now(void)
@@ -55,7 +67,6 @@ static enum lk_code read_spans(const uint8_t *payload, size_t bytes, struct task
     if (n > result->cap_rows) {
         result->cap_rows = (uint32_t)n;
         result->row = lk_resize(result->row, n, sizeof *result->row);
-        result->row_at = lk_resize(result->row_at, n, sizeof *result->row_at);
         result->span = lk_resize(result->span, n, sizeof *result->span);
     }
     for (size_t i = 0; i < n; i++) {
@@ -76,7 +87,8 @@ static enum lk_code measure_row(void *owner, uint32_t i, const uint8_t *bytes, u
     LK_CHECK(i == result->n_rows && i < result->cap_rows);
     fault_row(bytes, n_bytes);
     struct lk_measured measured;
-    struct lk_err why = {.code = LK_OK, .text = ""};
+    struct lk_err why;
+    why.text[0] = '\0'; /* the rest of its kilobyte is not worth clearing for each row */
     enum lk_code code = lk_measure_row(run->measure, bytes, n_bytes, &result->tokens, &measured,
                                        &why);
     if (code != LK_OK) {
@@ -89,14 +101,12 @@ static enum lk_code measure_row(void *owner, uint32_t i, const uint8_t *bytes, u
                        "%s: row %llu: the task makes more than %llu bytes of tokens",
                        run->task->shard, (unsigned long long)span->row,
                        (unsigned long long)run->result_max);
-    Lk__RowResult *row = &result->row[i];
-    lk__row_result__init(row);
-    row->tokens = measured.tokens;
-    row->drop = (uint32_t)measured.drop;
-    row->text_bytes = measured.text_bytes;
-    row->specials = (uint32_t)measured.specials;
-    row->detail = lk_strdup(measured.drop != LK_DROP_NONE ? why.text : "");
-    result->row_at[i] = row;
+    result->row[i] = (struct lk_work_result){.tokens = measured.tokens,
+                                             .drop = (uint32_t)measured.drop,
+                                             .specials = (uint32_t)measured.specials,
+                                             .text_bytes = (uint32_t)measured.text_bytes};
+    if (measured.drop != LK_DROP_NONE && why.text[0] != '\0')
+        add_note(result, i, why.text);
     result->n_rows++;
     result->data_bytes += n_bytes;
     result->specials += measured.specials;

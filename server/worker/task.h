@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "format/format.h"
+#include "proto/work.h"
 #include "worker/streams.h"
 
 #include <stdint.h>
@@ -17,9 +18,10 @@ struct task_result {
     uint64_t task;
     struct lk_err err;      /* code OK: every row was measured */
     uint32_t bad_row;       /* of a failed task: index of the row that failed it, or of the next one */
-    Lk__RowResult *row;     /* [n_rows] */
-    Lk__RowResult **row_at; /* [n_rows] what protobuf-c wants */
+    struct lk_work_result *row; /* [n_rows] */
     uint32_t n_rows, cap_rows;
+    Lk__RowNote **note;     /* [n_notes] why rows were dropped, of those that say more than a reason */
+    uint32_t n_notes, cap_notes;
     struct lk_tokens tokens; /* of all kept rows, in order */
     uint64_t cpu_ns, data_bytes;
     uint64_t specials;       /* special tokens in the texts of kept rows */

@@ -98,7 +98,7 @@ static void say_unfit(struct worker *w, const struct lk_err *why)
     request.worker = w->number;
     request.status = (uint32_t)why->code;
     request.detail = (char *)why->text;
-    if (link_send(w->link, 0, LK_METHOD_WORKER_TASK, &request.base, NULL, 0, &ignored) == LK_OK)
+    if (link_send(w->link, 0, LK_METHOD_WORKER_TASK, &request.base, NULL, &ignored) == LK_OK)
         (void)await(w, &reply, &ignored);
 }
 
@@ -122,9 +122,12 @@ static enum lk_code hello(struct worker *w, struct lk_err *err)
     request.token = (char *)w->options->token;
     request.pid = (uint64_t)getpid();
     request.host = host;
-    LK_TRY(link_open(w->options->address, REPLY_MAX, &w->link, err));
+    if (w->options->local)
+        LK_TRY(link_open_local(w->options->socket, w->options->board, REPLY_MAX, &w->link, err));
+    else
+        LK_TRY(link_open(w->options->address, REPLY_MAX, &w->link, err));
     w->heard_ms = link_clock_ms();
-    LK_TRY(link_send(w->link, 0, LK_METHOD_WORKER_HELLO, &request.base, NULL, 0, err));
+    LK_TRY(link_send(w->link, 0, LK_METHOD_WORKER_HELLO, &request.base, NULL, err));
     struct link_reply reply;
     LK_TRY(await(w, &reply, err));
     Lk__WorkerHelloReply *answer = lk__worker_hello_reply__unpack(
@@ -152,8 +155,7 @@ static enum lk_code ask(struct worker *w, unsigned slot, const struct task_resul
 {
     Lk__WorkerTaskRequest request = LK__WORKER_TASK_REQUEST__INIT;
     request.worker = w->number;
-    const uint32_t *ids = NULL;
-    size_t bytes = 0;
+    struct link_payload payload = {.bytes = {0, 0}};
     if (result != NULL) {
         request.task = result->task;
         request.status = (uint32_t)result->err.code;
@@ -163,14 +165,13 @@ static enum lk_code ask(struct worker *w, unsigned slot, const struct task_resul
         request.data_bytes = result->data_bytes;
         request.specials = result->specials;
         request.n_rows = result->n_rows;
-        request.rows = result->row_at;
-        ids = result->tokens.ids;
-        bytes = result->tokens.n * sizeof *ids;
+        request.notes = result->note;
+        request.n_notes = result->n_notes;
+        payload = (struct link_payload){
+            .data = {result->row, result->tokens.ids},
+            .bytes = {result->n_rows * sizeof *result->row, result->tokens.n * sizeof(uint32_t)}};
     }
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "token ids travel as little-endian u32: convert them here"
-#endif
-    return link_send(w->link, slot, LK_METHOD_WORKER_TASK, &request.base, ids, bytes, err);
+    return link_send_result(w->link, slot, &request, &payload, err);
 }
 
 static enum lk_code do_task(struct worker *w, const struct link_reply *reply, struct lk_err *err)

@@ -12,9 +12,10 @@
 #include <stdint.h>
 
 struct worker_options {
-    const char *address;  /* of the daemon */
-    const char *token;
     bool local;           /* started by the daemon: the daemon's end is ours */
+    int socket, board;    /* of a local one: its connection, see worker/link.h */
+    const char *address;  /* of any other: where the daemon is, and the proof that it may */
+    const char *token;
     uint32_t patience_ms; /* how long to look for a daemon that is gone before ending */
     void (*log)(void *owner, const char *text); /* may be NULL */
     void *log_owner;

@@ -49,12 +49,12 @@ struct fake {
 };
 
 static void ask(struct fake *fake, unsigned slot, Lk__WorkerTaskRequest *request,
-                const uint32_t *ids, size_t n_ids)
+                const struct lk_work_result *rows, size_t n_rows, const uint32_t *ids, size_t n_ids)
 {
     struct lk_err err = {.text = ""};
+    struct link_payload payload = {.data = {rows, ids}, .bytes = {n_rows * sizeof *rows, 4 * n_ids}};
     request->worker = fake->number;
-    ck_assert_msg(link_send(fake->link, slot, LK_METHOD_WORKER_TASK, &request->base, ids, 4 * n_ids,
-                            &err) == LK_OK, "%s", err.text);
+    ck_assert_msg(link_send_result(fake->link, slot, request, &payload, &err) == LK_OK, "%s", err.text);
 }
 
 /* Answers the task in hand: @rows rows of @tokens tokens each, of which @more are not announced. */
@@ -62,21 +62,18 @@ static void answer(struct fake *fake, enum lk_code status, uint32_t rows, uint32
                    uint32_t id, int more)
 {
     Lk__WorkerTaskRequest request = LK__WORKER_TASK_REQUEST__INIT;
-    Lk__RowResult row[ROWS + 1], *row_at[ROWS + 1];
+    struct lk_work_result row[ROWS + 1];
     uint32_t ids[1024];
-    for (uint32_t i = 0; i < rows; i++) {
-        lk__row_result__init(&row[i]);
-        row[i].tokens = tokens;
-        row_at[i] = &row[i];
-    }
+    for (uint32_t i = 0; i < rows; i++)
+        row[i] = (struct lk_work_result){.tokens = tokens, .text_bytes = tokens};
     for (size_t i = 0; i < 1024; i++)
         ids[i] = id;
     request.task = fake->task;
     request.status = (uint32_t)status;
     request.detail = (char *)(status == LK_OK ? "" : "the disk sleeps");
     request.n_rows = status == LK_OK ? rows : 0;
-    request.rows = row_at;
-    ask(fake, fake->slot, &request, ids, status == LK_OK ? (size_t)((int)(rows * tokens) + more) : 0);
+    ask(fake, fake->slot, &request, row, request.n_rows, ids,
+        status == LK_OK ? (size_t)((int)(rows * tokens) + more) : 0);
 }
 
 static void plan_good(struct fake *fake, uint32_t n)
@@ -92,7 +89,7 @@ static void fake_hello(struct fake *fake, const char *token)
     hello.token = (char *)token;
     hello.host = (char *)"fake";
     ck_assert_int_eq(link_open(pool_address(fake->fix->pool), 1 << 20, &fake->link, &err), LK_OK);
-    ck_assert_int_eq(link_send(fake->link, 0, LK_METHOD_WORKER_HELLO, &hello.base, NULL, 0, &err),
+    ck_assert_int_eq(link_send(fake->link, 0, LK_METHOD_WORKER_HELLO, &hello.base, NULL, &err),
                      LK_OK);
 }
 
@@ -111,7 +108,7 @@ static void on_reply(struct fake *fake, const struct link_reply *reply)
         lk__worker_hello_reply__free_unpacked(hello, NULL);
         for (unsigned slot = 0; slot < LINK_SLOTS; slot++) {
             Lk__WorkerTaskRequest request = LK__WORKER_TASK_REQUEST__INIT;
-            ask(fake, slot, &request, NULL, 0);
+            ask(fake, slot, &request, NULL, 0, NULL, 0);
         }
     } else {
         Lk__WorkerTaskReply *task = lk__worker_task_reply__unpack(NULL, e->header_bytes, e->header);
@@ -480,7 +477,7 @@ START_TEST(strangers_are_refused_and_workers_go_on)
     for (int i = 0; i < 3; i++) {
         const ProtobufCMessage *message = i == 1 ? &hello.base : &task.base;
         stranger->refused = LK_OK;
-        ck_assert_int_eq(link_send(stranger->link, 0, cases[i].method, message, NULL, 0, &err),
+        ck_assert_int_eq(link_send(stranger->link, 0, cases[i].method, message, NULL, &err),
                          LK_OK);
         run_until(&f, refused);
         ck_assert_int_eq(stranger->refused, cases[i].code);

@@ -149,8 +149,9 @@ START_TEST(a_bad_row_is_dropped_with_its_reason_when_told_so)
     ck_assert_uint_eq(f.result.n_rows, 3);
     ck_assert_uint_eq(f.result.row[1].drop, LK_DROP_MALFORMED);
     ck_assert_uint_eq(f.result.row[1].tokens, 0);
-    ck_assert_str_ne(f.result.row[1].detail, "");
-    ck_assert_str_eq(f.result.row[0].detail, "");
+    ck_assert_uint_eq(f.result.n_notes, 1);
+    ck_assert_uint_eq(f.result.note[0]->row, 1);
+    ck_assert_ptr_nonnull(strstr(f.result.note[0]->text, "byte "));
     ck_assert_uint_eq(f.result.tokens.n, 6 + 4);
     ck_assert_uint_eq(f.result.specials, 1);
     fix_done(&f);
