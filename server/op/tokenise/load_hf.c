@@ -231,75 +231,13 @@ static enum lk_code read_vocab(struct lk_load *load, void *to, struct lk_err *er
     }
 }
 
-static enum lk_code read_merge_text(struct lk_load *load, struct lk_err *err)
-{
-    const uint8_t *text, *space = NULL;
-    size_t n = 0;
-
-    LK_TRY(lk_json_string(&load->json, &text, &n, err));
-    if (n > 0)
-        space = memchr(text, ' ', n);
-    if (space == NULL || memchr(space + 1, ' ', n - (size_t)(space + 1 - text)) != NULL)
-        return lk_fail(err, LK_INVALID_ARGUMENT, "expected two tokens separated by one space");
-    size_t left = (size_t)(space - text);
-    return lk_add_merge(&load->parsed, text, left, space + 1, n - left - 1, err);
-}
-
-static enum lk_code read_merge_pair(struct lk_load *load, struct lk_err *err)
-{
-    uint32_t places[2] = {0};
-    const uint8_t *text;
-    size_t n = 0, parts = 0;
-    bool more = false;
-
-    LK_TRY(lk_json_enter(&load->json, err));
-    for (;; parts++) {
-        LK_TRY(lk_json_next(&load->json, &more, NULL, NULL, err));
-        if (!more)
-            break;
-        LK_TRY(lk_expect(load, LK_JSON_STRING, err));
-        LK_TRY(lk_json_string(&load->json, &text, &n, err));
-        if (parts < 2)
-            LK_TRY(lk_find_part(&load->parsed, text, n, &places[parts], err));
-    }
-    if (parts != 2)
-        return lk_fail(err, LK_INVALID_ARGUMENT, "expected 2 tokens, found %zu", parts);
-    return lk_add_merge_of(&load->parsed, places[0], places[1], err);
-}
-
-/* All merges have the form of the first one. */
-static enum lk_code read_merges(struct lk_load *load, struct lk_err *err)
-{
-    enum lk_json_type first = LK_JSON_STRING, type = LK_JSON_STRING;
-    bool more = false;
-
-    LK_TRY(lk_expect(load, LK_JSON_ARRAY, err));
-    LK_TRY(lk_json_enter(&load->json, err));
-    for (size_t index = 0;; index++) {
-        LK_TRY(lk_json_next(&load->json, &more, NULL, NULL, err));
-        if (!more)
-            return LK_OK;
-        enum lk_code code = lk_json_peek(&load->json, &type, err);
-        if (index == 0 && type == LK_JSON_ARRAY)
-            first = type;
-        if (code == LK_OK && type != first)
-            code = lk_expect(load, first, err);
-        if (code == LK_OK)
-            code = first == LK_JSON_ARRAY ? read_merge_pair(load, err) : read_merge_text(load, err);
-        if (code != LK_OK) {
-            (void)lk_path_index(load, index);
-            return code;
-        }
-    }
-}
-
 /* Merges speak of tokens: should they stand before the vocabulary, they are read later. */
 static enum lk_code read_merges_in_place(struct lk_load *load, void *to, struct lk_err *err)
 {
     (void)to;
     if (!load->has_vocab)
         return lk_read_mark(load, &load->merges_at, err);
-    return read_merges(load, err);
+    return lk_read_merges(load, NULL, err);
 }
 
 static enum lk_code read_model(struct lk_load *load, void *to, struct lk_err *err)
@@ -345,7 +283,7 @@ static enum lk_code read_components(struct lk_load *load, struct lk_err *err)
         load->path.len = 0;
         lk_buf_puts(&load->path, ".model.merges");
         load->json.at = load->merges_at;
-        LK_TRY(read_merges(load, err));
+        LK_TRY(lk_read_merges(load, NULL, err));
     }
     LK_TRY(read_at(load, load->decoder_at, ".decoder", lk_read_decoder, err));
     if (!lk_read_marks(load)) {

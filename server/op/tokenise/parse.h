@@ -80,6 +80,7 @@ enum lk_code lk_add_step(struct lk_normal *normal, struct lk_normal_step step, s
 lk_read_fn lk_read_normalizer;
 lk_read_fn lk_read_pre_tokenizer;
 lk_read_fn lk_read_decoder;
+lk_read_fn lk_read_merges; /* the vocabulary must have been read */
 
 /*
  * The usual way of SentencePiece's files: the only normalising is that a space becomes U+2581, and perhaps
