@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""graft.py TOKENIZERS OUT: tokenizer.json files like those of models whose own cannot be fetched.
+"""graft.py TOKENIZERS OUT [PATTERN]: tokenizer.json files like those of models whose own cannot be fetched.
 
 Each is the published file of its model but for the vocabulary, which is taken from a tokenizer in
 TOKENIZERS (fetch_tokenizers.sh): how text is normalised, cut and looked up is the model's own, and merges
 of any vocabulary show where. Written to OUT/<name>/tokenizer.json; those whose vocabulary is not there
-are left out.
+are left out. PATTERN: those alone whose names match.
 """
+import fnmatch
 import json
 import pathlib
 import random
@@ -167,11 +168,14 @@ PIECES = [
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         raise SystemExit(__doc__)
-    source, out = map(pathlib.Path, sys.argv[1:])
+    source, out = map(pathlib.Path, sys.argv[1:3])
+    pattern = sys.argv[3] if len(sys.argv) == 4 else "*"
     bases = {}
     for graft in BYTES + PIECES:
+        if not fnmatch.fnmatch(graft.name, pattern):
+            continue
         path = source / graft.base / "tokenizer.json"
         to = out / graft.name / "tokenizer.json"
         if not path.exists():
