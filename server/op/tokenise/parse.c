@@ -152,7 +152,8 @@ enum lk_code lk_read_object(struct lk_load *load, const struct lk_member *member
         if (seen >> (member - members) & 1)
             return lk_fail(err, LK_INVALID_ARGUMENT, "this key is given twice");
         seen |= 1u << (member - members);
-        LK_TRY(member->read(load, (char *)to + member->offset, err));
+        void *field = to != NULL ? (char *)to + member->offset : NULL;
+        LK_TRY(member->read(load, field, err));
         load->path.len = before;
     }
 }
