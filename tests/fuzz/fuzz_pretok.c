@@ -34,7 +34,7 @@ static const char *const known[][3] = {
     {" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"},
 };
 
-enum { KNOWN = sizeof known / sizeof *known, TEXT_MAX = 1 << 16 };
+enum { KNOWN = sizeof known / sizeof *known, TEXT_MAX = 1 << 13 };
 
 struct ends {
     size_t *at;
@@ -145,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         return 0;
     check_invalid(which, &unicode, input.at, input.left);
     uint8_t *text = lk_fuzz_text(input.at, input.left, &text_n);
-    if (how >= 192 && text_n * how <= TEXT_MAX) /* many pieces, and all places in a vector */
+    if (how >= 240 && text_n * how <= TEXT_MAX) /* many pieces, and all places in a vector */
         times = how;
     uint8_t *repeated = lk_alloc(text_n * times);
     for (size_t i = 0; i < times; i++)

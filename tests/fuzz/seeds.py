@@ -51,8 +51,8 @@ def tokenizers(rng):
 def cut_texts(rng):
     for which in range(EXPRESSIONS):
         for _ in range(12):
-            text = texts.random_text(rng, [])[:120]
-            yield bytes([which, rng.choice([0, 200, 255])]) + text.encode()
+            text = texts.random_text(rng, [])[:60]
+            yield bytes([which, rng.choice([0, 0, 240, 255])]) + text.encode()
 
 
 def encodings(rng):
