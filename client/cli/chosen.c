@@ -46,6 +46,12 @@ static bool ends_in(const char *path, const char *end)
     return n >= m && strcmp(path + n - m, end) == 0;
 }
 
+static bool is_called(const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(slash != NULL ? slash + 1 : path, name) == 0;
+}
+
 static bool is_folder(const char *path)
 {
     struct stat st;
@@ -55,7 +61,8 @@ static bool is_folder(const char *path)
 /* The first of two files that the folder has, or NULL; the caller frees. */
 static char *file_in(const char *folder, const char *a, const char *b)
 {
-    char *path = lk_format("%s/%s", folder, a);
+    size_t n = strlen(folder);
+    char *path = lk_format("%s%s%s", folder, n > 0 && folder[n - 1] == '/' ? "" : "/", a);
     if (access(path, F_OK) == 0)
         return path;
     free(path);
@@ -93,6 +100,8 @@ static int find_files(struct chosen *c)
     bool ranks = ends_in(c->path, ".tiktoken");
     if (c->merges != NULL && (c->scheme != NULL || ranks))
         return options_fail(c->cli.command, "--merges belongs to a vocab.json, not to a .tiktoken file");
+    if (c->merges == NULL && (is_called(c->path, "vocab.json") || is_called(c->path, "encoder.json")))
+        return options_fail(c->cli.command, "%s: a vocabulary of a pair of files needs --merges FILE", c->path);
     if (ranks && c->scheme == NULL)
         return options_fail(c->cli.command, "a .tiktoken file needs --scheme NAME: it has no pattern "
                                             "and no special tokens of its own");

@@ -121,22 +121,22 @@ static enum lk_code end_word(struct detokenize *d, struct lk_err *err)
 }
 
 /* Commas and brackets are as good as spaces, so that what --json writes can be read. */
-static bool is_between(uint8_t c)
-{
-    return memchr(" \t\r\n,[]", c, 8) != NULL;
-}
+static const bool is_between[256] = {[' '] = true, ['\t'] = true, ['\r'] = true, ['\n'] = true,
+                                     [','] = true, ['['] = true,  [']'] = true};
 
 static enum lk_code put_decimal(struct detokenize *d, const uint8_t *p, size_t n, struct lk_err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!is_between(p[i])) {
-            d->begun = true;
-            if (d->word.len <= WORD_SHOWN) /* so long a word is no id, whatever follows */
-                lk_buf_put(&d->word, &p[i], 1);
-            continue;
-        }
+    for (const uint8_t *end = p + n; p < end; p++) {
+        const uint8_t *word = p;
+        while (p < end && !is_between[*p])
+            p++;
+        d->begun = d->begun || p > word;
+        if (d->word.len <= WORD_SHOWN) /* so long a word is no id, whatever follows */
+            lk_buf_put(&d->word, word, (size_t)(p - word));
+        if (p == end)
+            break;
         LK_TRY(end_word(d, err));
-        if (p[i] == '\n')
+        if (*p == '\n')
             LK_TRY(end_document(d, err));
     }
     return LK_OK;

@@ -35,7 +35,7 @@ static void text_role(struct tokenize *t, const char *role)
     uint32_t id;
     size_t n = 0;
     if (lk_tokenizer_find(t->chosen.tokenizer, role, &id, &err) != LK_OK) {
-        lk_buf_putf(&t->out, "%s          none: %s\n", role, err.text);
+        lk_buf_putf(&t->out, "%s          none\n", role);
         return;
     }
     const uint8_t *text = lk_tokenizer_bytes(t->chosen.tokenizer, id, &n);

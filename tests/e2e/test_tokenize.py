@@ -189,7 +189,7 @@ def real_vocabularies(box):
 def rows_of_shards(box):
     """--jsonl: plain, compressed, from a folder and from a pipe; fields by path; borders wherever they fall."""
     make_all(box)
-    texts = texts_of(3) + ["long " * 200000, "after it"]
+    texts = texts_of(3) + ["long " * 60000, "after it"]
     options = ["--tokenizer", box.path / "hf"]
     expected = encode_main(box, box.path / "hf", texts)
     plain = lk.rows(texts).encode()
@@ -313,7 +313,7 @@ def refused(box):
             (["tokenize"], "expected --tokenizer PATH or --config FILE"), (texts + ["--u16", "--u32"], "at most one of"),
             (texts + ["--json", "--pieces"], "at most one of"), (texts + ["--special", "nix"], "split, text or error"),
             (texts + ["--config", "c.yaml"], "only --stream goes with it"), (texts + ["--stream", "s"], "--stream needs --config"),
-            (["tokenize", "--tokenizer", "x.tiktoken"], "needs --scheme NAME"), (texts + ["--info", "f"], "--info reads no text"),
+            (["tokenize", "--tokenizer", "x.tiktoken"], "needs --scheme NAME"), (["tokenize", "--tokenizer", "encoder.json"], "needs --merges FILE"), (texts + ["--info", "f"], "--info reads no text"),
             (["tokenize", "--tokenizer", "x.tiktoken", "--merges", "m"], "--merges belongs to"), (ids + ["--u16", "--u32"], "at most one of")):
         failed = run(box, *command, expect=2).stderr.decode()
         lk.check(pattern in failed, f"wrong arguments: {pattern}", failed)
