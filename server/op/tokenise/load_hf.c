@@ -268,12 +268,15 @@ static enum lk_code read_model(struct lk_load *load, void *to, struct lk_err *er
 static enum lk_code read_at(struct lk_load *load, size_t at, const char *path, lk_read_fn *read,
                             struct lk_err *err)
 {
+    bool null = false;
+
     load->path.len = 0;
     if (at == 0)
         return LK_OK;
     lk_buf_puts(&load->path, path);
     load->json.at = at;
-    return read(load, NULL, err);
+    LK_TRY(lk_read_null(load, &null, err));
+    return null ? LK_OK : read(load, NULL, err);
 }
 
 /* Those that depend on each other, whatever their order in the file. */
