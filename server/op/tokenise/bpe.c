@@ -1,20 +1,24 @@
 /*
- * Byte pair encoding (Sennrich, Haddow, Birch 2016) over bytes (GPT-2): a piece starts as its bytes'
- * tokens; as long as two neighbours are a known pair, the pair of lowest rank is replaced by its
- * token, the leftmost one where several have that rank.
+ * Byte pair encoding (Sennrich, Haddow, Birch 2016) over bytes (GPT-2) or characters: a piece starts as
+ * its symbols' tokens; as long as two neighbours are a known pair, the pair of lowest rank is replaced
+ * by its token, the leftmost one where several have that rank.
  *
- * Short pieces are merged by looking for the minimum each time, which beats any structure up to a few
- * dozen symbols. Long ones use a doubly linked list and a binary heap of (rank, place). An entry of
- * the heap is stale when the pair at its place has another rank by now: ranks are unique to pairs.
- * Each merge adds at most two entries, so the whole is O(n log n), whatever the text.
+ * Up to 64 symbols stay where they are in an array; a word of bits says which are left, so that a
+ * symbol's neighbours are found by counting zeros. The next pair is the minimum of the array of rank and
+ * place in one number: that beats any structure for so few. Longer pieces use a doubly linked list and a
+ * binary heap of (rank, place). An entry of the heap is stale when the pair at its place has another
+ * rank by now; pairs of one rank have one result. Each merge adds at most two entries, so the whole is
+ * O(n log n), whatever the text.
  */
 #include "op/tokenise/bpe.h"
 
 #include <stdlib.h>
 
-#define SMALL 48u
-#define NONE UINT64_MAX
+#define SMALL 64u
+#define SMALL_RANKS ((1u << 26) - 1) /* so many fit into 32 bits together with a place */
+#define NONE LK_NO_MERGE
 #define NOWHERE UINT32_MAX
+#define MAYBE_BITS 8u /* a pair, at least: one in 8 of what is no pair is taken for one at most */
 #define SCRATCH_KEPT 65536u /* symbols */
 
 #define M(n) ((n) >= 8 ? UINT64_MAX : (UINT64_C(1) << ((n) * 8 & 63)) - 1)
@@ -39,43 +43,93 @@ void lk_bpe_init(struct lk_bpe *bpe, size_t pairs, size_t words)
     *bpe = (struct lk_bpe){0};
     lk_alphabet_init(&bpe->alphabet);
     bpe->pairs_mask = table_size(pairs) - 1;
-    bpe->pairs = lk_zalloc(bpe->pairs_mask + 1, sizeof *bpe->pairs);
-    for (size_t i = 0; i <= bpe->pairs_mask; i++)
-        bpe->pairs[i].left = LK_NO_ID;
+    bpe->pairs_table = lk_table_new(bpe->pairs_mask + 1, sizeof *bpe->pairs);
+    bpe->pairs = bpe->pairs_table.data;
+    memset(bpe->pairs, 0xff, (bpe->pairs_mask + 1) * sizeof *bpe->pairs);
+    bpe->maybe_shift = 58;
+    while (UINT64_C(1) << (64 - bpe->maybe_shift) < pairs * MAYBE_BITS)
+        bpe->maybe_shift--;
+    bpe->maybe = lk_zalloc((size_t)1 << (58 - bpe->maybe_shift), sizeof *bpe->maybe);
     bpe->words_mask = table_size(words) - 1;
-    bpe->words = lk_zalloc(bpe->words_mask + 1, sizeof *bpe->words);
+    bpe->words_table = lk_table_new(bpe->words_mask + 1, sizeof *bpe->words);
+    bpe->words = bpe->words_table.data;
 }
 
 void lk_bpe_done(struct lk_bpe *bpe)
 {
-    free(bpe->pairs);
-    free(bpe->words);
+    lk_table_done(&bpe->pairs_table);
+    free(bpe->maybe);
+    free(bpe->byte_pairs);
+    lk_table_done(&bpe->words_table);
     lk_alphabet_done(&bpe->alphabet);
     lk_names_done(&bpe->long_words);
     *bpe = (struct lk_bpe){0};
 }
 
-/* The pair's entry, or the free one where it belongs. */
-static inline struct lk_pair *find_pair(const struct lk_bpe *bpe, uint32_t left, uint32_t right)
+static inline uint64_t pair_key(uint32_t left, uint32_t right)
 {
-    uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
-    size_t at = (size_t)(h >> 32) & bpe->pairs_mask;
+    return (uint64_t)left << 32 | right;
+}
 
-    while (bpe->pairs[at].left != LK_NO_ID &&
-           (bpe->pairs[at].left != left || bpe->pairs[at].right != right))
+static inline uint64_t pair_hash(uint64_t key)
+{
+    return key * 0x9e3779b97f4a7c15u;
+}
+
+/* The pair's entry, or the free one where it belongs. */
+static inline struct lk_pair *find_pair(const struct lk_bpe *bpe, uint64_t key, uint64_t hash)
+{
+    size_t at = (size_t)(hash >> 32) & bpe->pairs_mask;
+
+    while (bpe->pairs[at].key != key && bpe->pairs[at].key != NONE)
         at = (at + 1) & bpe->pairs_mask;
     return &bpe->pairs[at];
 }
 
+/* False: it is no pair. */
+static inline bool maybe_pair(const struct lk_bpe *bpe, uint64_t hash)
+{
+    uint64_t bit = hash >> bpe->maybe_shift;
+    return bpe->maybe[bit / 64] >> (bit % 64) & 1;
+}
+
+static inline uint64_t merge_of(const struct lk_bpe *bpe, uint32_t left, uint32_t right)
+{
+    uint64_t key = pair_key(left, right), hash = pair_hash(key);
+
+    /* A free entry has NONE for its merge, too. */
+    return maybe_pair(bpe, hash) ? find_pair(bpe, key, hash)->merge : NONE;
+}
+
 void lk_bpe_add_pair(struct lk_bpe *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32_t id)
 {
-    struct lk_pair *pair = find_pair(bpe, left, right);
+    uint64_t key = pair_key(left, right);
+    uint64_t hash = pair_hash(key), bit = hash >> bpe->maybe_shift;
+    struct lk_pair *pair = find_pair(bpe, key, hash);
 
-    if (pair->left == LK_NO_ID) {
+    if (pair->key == NONE) {
         LK_CHECK(bpe->pairs_n < bpe->pairs_mask); /* one stays free: it ends a search */
         bpe->pairs_n++;
     }
-    *pair = (struct lk_pair){.left = left, .right = right, .rank = rank, .id = id};
+    bpe->maybe[bit / 64] |= UINT64_C(1) << (bit % 64);
+    *pair = (struct lk_pair){.key = key, .merge = (uint64_t)rank << 32 | id};
+    if (rank >= bpe->ranks_n)
+        bpe->ranks_n = rank + 1;
+}
+
+void lk_bpe_finish(struct lk_bpe *bpe)
+{
+    const uint32_t *ids = bpe->alphabet.byte_id;
+
+    if (bpe->alphabet.characters)
+        return;
+    for (unsigned b = 0; b < 256; b++)
+        if (ids[b] == LK_NO_ID)
+            return;
+    bpe->byte_pairs = lk_zalloc(65536, sizeof *bpe->byte_pairs);
+    for (unsigned left = 0; left < 256; left++)
+        for (unsigned right = 0; right < 256; right++)
+            bpe->byte_pairs[left << 8 | right] = merge_of(bpe, ids[left], ids[right]);
 }
 
 void lk_bpe_add_word(struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_t id)
@@ -92,37 +146,86 @@ void lk_bpe_add_word(struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_
     bpe->words[at] = (struct lk_word){.key = key, .id = id};
 }
 
-static inline uint64_t best_of(const struct lk_bpe *bpe, uint32_t left, uint32_t right)
+/* ---- few symbols ---- */
+
+/* Up to 64 symbols; those at a place whose bit is not set are gone. */
+struct small {
+    uint32_t keys[SMALL]; /* rank << 6 | place of the pair that begins there, or UINT32_MAX */
+    uint32_t made[SMALL]; /* what it becomes */
+    uint32_t *ids;
+    uint64_t left;
+};
+
+static inline void small_set(struct small *small, unsigned at, uint64_t merge)
 {
-    const struct lk_pair *pair = find_pair(bpe, left, right);
-    return pair->left == LK_NO_ID ? NONE : (uint64_t)pair->rank << 32 | pair->id;
+    small->keys[at] = merge == NONE ? UINT32_MAX : (uint32_t)(merge >> 32) << 6 | at;
+    small->made[at] = (uint32_t)merge;
 }
 
-static size_t merge_small(const struct lk_bpe *bpe, uint32_t *ids, size_t n)
+/* Of @n numbers, a multiple of four. */
+static inline uint32_t minimum(const uint32_t *keys, size_t n)
 {
-    uint64_t best[SMALL];
+    uint32_t a = keys[0], b = keys[1], c = keys[2], d = keys[3];
 
-    for (size_t i = 0; i + 1 < n; i++)
-        best[i] = best_of(bpe, ids[i], ids[i + 1]);
-    while (n > 1) {
-        size_t at = 0;
-        for (size_t i = 1; i + 1 < n; i++)
-            if (best[i] < best[at])
-                at = i;
-        if (best[at] == NONE)
-            break;
-        ids[at] = (uint32_t)best[at];
-        n--;
-        memmove(ids + at + 1, ids + at + 2, (n - at - 1) * sizeof *ids);
-        if (at + 1 < n) {
-            memmove(best + at + 1, best + at + 2, (n - at - 2) * sizeof *best);
-            best[at] = best_of(bpe, ids[at], ids[at + 1]);
-        }
-        if (at > 0)
-            best[at - 1] = best_of(bpe, ids[at - 1], ids[at]);
+    for (size_t i = 4; i < n; i += 4) {
+        a = keys[i] < a ? keys[i] : a;
+        b = keys[i + 1] < b ? keys[i + 1] : b;
+        c = keys[i + 2] < c ? keys[i + 2] : c;
+        d = keys[i + 3] < d ? keys[i + 3] : d;
     }
+    a = b < a ? b : a;
+    c = d < c ? d : c;
+    return c < a ? c : a;
+}
+
+/* Merges the pair at @at and renews the pairs on both sides. Both are asked for before either is needed:
+ * what a merge costs is waiting for memory. */
+static inline void small_merge(const struct lk_bpe *bpe, struct small *small, unsigned at)
+{
+    uint64_t after = small->left & (UINT64_MAX << at << 1);
+    uint64_t before = small->left & ~(UINT64_MAX << at);
+    uint32_t id = small->made[at];
+
+    small->ids[at] = id;
+    small->keys[__builtin_ctzll(after)] = UINT32_MAX;
+    small->left &= ~(after & -after);
+    after &= after - 1;
+    unsigned next = after == 0 ? 0 : (unsigned)__builtin_ctzll(after);
+    unsigned prev = before == 0 ? 0 : 63 - (unsigned)__builtin_clzll(before);
+    uint64_t right = pair_key(id, small->ids[next]), left = pair_key(small->ids[prev], id);
+    uint64_t right_hash = pair_hash(right), left_hash = pair_hash(left);
+    bool right_maybe = maybe_pair(bpe, right_hash), left_maybe = maybe_pair(bpe, left_hash);
+    small_set(small, at, right_maybe && after != 0 ? find_pair(bpe, right, right_hash)->merge : NONE);
+    if (before != 0)
+        small_set(small, prev, left_maybe ? find_pair(bpe, left, left_hash)->merge : NONE);
+}
+
+static size_t small_gather(const struct small *small)
+{
+    size_t n = 0;
+
+    for (uint64_t left = small->left; left != 0; left &= left - 1)
+        small->ids[n++] = small->ids[__builtin_ctzll(left)];
     return n;
 }
+
+/* @bytes: those that @ids are the tokens of, one each, if the table of byte pairs may be used. */
+static size_t merge_small(const struct lk_bpe *bpe, const uint8_t *bytes, uint32_t *ids, size_t n)
+{
+    struct small small = {.ids = ids, .left = UINT64_MAX >> (64 - n)};
+    size_t padded = (n + 3) & ~(size_t)3;
+
+    for (unsigned i = 0; i + 1 < n; i++)
+        small_set(&small, i, bytes != NULL ? bpe->byte_pairs[bytes[i] << 8 | bytes[i + 1]]
+                                           : merge_of(bpe, ids[i], ids[i + 1]));
+    for (size_t i = n - 1; i < padded; i++)
+        small.keys[i] = UINT32_MAX;
+    for (uint32_t key; (key = minimum(small.keys, padded)) != UINT32_MAX;)
+        small_merge(bpe, &small, key & 63);
+    return small_gather(&small);
+}
+
+/* ---- many symbols ---- */
 
 static void sift_down(uint64_t *heap, size_t n, size_t at)
 {
@@ -165,7 +268,7 @@ static size_t renew(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, si
 
     symbol->best = symbol->next == NOWHERE
                        ? NONE
-                       : best_of(bpe, symbol->id, scratch->symbols[symbol->next].id);
+                       : merge_of(bpe, symbol->id, scratch->symbols[symbol->next].id);
     if (symbol->best != NONE) {
         LK_CHECK(heap_n < scratch->cap * 2);
         scratch->heap[heap_n] = (symbol->best & 0xffffffff00000000u) | at;
@@ -184,7 +287,7 @@ static size_t fill(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, con
         symbols[i].id = ids[i];
         symbols[i].prev = i == 0 ? NOWHERE : (uint32_t)i - 1;
         symbols[i].next = i + 1 == n ? NOWHERE : (uint32_t)i + 1;
-        symbols[i].best = i + 1 == n ? NONE : best_of(bpe, ids[i], ids[i + 1]);
+        symbols[i].best = i + 1 == n ? NONE : merge_of(bpe, ids[i], ids[i + 1]);
         if (symbols[i].best != NONE)
             scratch->heap[heap_n++] = (symbols[i].best & 0xffffffff00000000u) | i;
     }
@@ -231,8 +334,11 @@ size_t lk_bpe_merge(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, co
     LK_CHECK(n < NOWHERE);
     size_t count = lk_alphabet_ids(&bpe->alphabet, bytes, n, ret_ids);
 
-    return count <= SMALL ? merge_small(bpe, ret_ids, count)
-                          : merge_large(bpe, scratch, ret_ids, count);
+    if (count < 2)
+        return count;
+    if (count <= SMALL && bpe->ranks_n <= SMALL_RANKS)
+        return merge_small(bpe, bpe->byte_pairs == NULL ? NULL : bytes, ret_ids, count);
+    return merge_large(bpe, scratch, ret_ids, count);
 }
 
 void lk_bpe_scratch_done(struct lk_bpe_scratch *scratch)

@@ -5,7 +5,9 @@
 #define LK_OP_TOKENISE_BPE_H
 
 #include "base/bytes.h"
+#include <emmintrin.h>
 #include "op/tokenise/alphabet.h"
+#include "op/tokenise/table.h"
 
 /* A piece of at most 15 bytes as a value: its bytes, zeros, and its length in the last byte. */
 struct lk_key {
@@ -14,18 +16,30 @@ struct lk_key {
 
 #define LK_KEY_BYTES 15
 
+/* What a pair of neighbours becomes: rank << 32 | id, or LK_NO_MERGE. */
+#define LK_NO_MERGE UINT64_MAX
+
 struct lk_bpe {
     struct lk_alphabet alphabet;
     struct lk_pair {
-        uint32_t left, right; /* left == LK_NO_ID: free */
-        uint32_t rank, id;
+        uint64_t key;   /* left << 32 | right, or LK_NO_MERGE: free */
+        uint64_t merge; /* rank << 32 | id */
     } *pairs; /* open addressing */
     size_t pairs_n, pairs_mask;
+    struct lk_table pairs_table;
+    /* A bit for each pair's hash: nearly all pairs that are none are known by it, out of a much smaller
+     * memory than the pairs'. */
+    uint64_t *maybe;
+    unsigned maybe_shift;
+    uint32_t ranks_n; /* ranks are below it */
+    /* Where each byte has a token: what two bytes in a row become, at left << 8 | right; else NULL. */
+    uint64_t *byte_pairs;
     struct lk_word {
         struct lk_key key; /* hi == 0: free (the length is never 0) */
         uint32_t id;
-    } *words; /* pieces that are one token, by their bytes; open addressing */
+    } *words; /* pieces that are one token whatever merging makes of them; open addressing */
     size_t words_n, words_mask;
+    struct lk_table words_table;
     struct lk_names long_words; /* the same, longer than LK_KEY_BYTES */
 };
 
@@ -46,6 +60,8 @@ void lk_bpe_done(struct lk_bpe *bpe);
 void lk_bpe_add_pair(struct lk_bpe *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
 /* At most @words of them with up to LK_KEY_BYTES bytes; no string twice. */
 void lk_bpe_add_word(struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_t id);
+/* After the last pair and the alphabet: what only makes merging faster. */
+void lk_bpe_finish(struct lk_bpe *bpe);
 
 /*
  * Merges @n bytes (1 … 2^32 - 2) by rank, leftmost first among equals, and writes the ids to @ret_ids,
@@ -73,12 +89,28 @@ static inline struct lk_key lk_key_of(const uint8_t *p, size_t n, const uint8_t 
     return key;
 }
 
+static inline void lk_key_put(struct lk_key *ret_key, const uint8_t *p, size_t n, const uint8_t *limit)
+{
+    if (limit - p < 16) {
+        *ret_key = lk_key_of(p, n, limit);
+        return;
+    }
+    __m128i v = _mm_and_si128(_mm_loadu_si128((const __m128i *)p), _mm_loadu_si128((const __m128i *)&lk_key_masks[n]));
+    _mm_storeu_si128((__m128i *)ret_key, _mm_or_si128(v, _mm_slli_si128(_mm_cvtsi32_si128((int)n), 15)));
+}
+
 /* Both halves of a product of the two (as in wyhash, Wang Yi): every bit of the key counts. */
 static inline uint32_t lk_key_hash(struct lk_key key)
 {
     unsigned __int128 product = (unsigned __int128)(key.lo ^ 0x9e3779b97f4a7c15u) *
                                 (key.hi ^ 0xd6e8feb86659fd93u);
     return (uint32_t)((uint64_t)product ^ (uint64_t)(product >> 64));
+}
+
+/* lk_bpe_word may follow. */
+static inline void lk_bpe_word_soon(const struct lk_bpe *bpe, uint32_t hash)
+{
+    __builtin_prefetch(&bpe->words[hash & bpe->words_mask]);
 }
 
 /* The id of a short piece that is one token, or LK_NO_ID. */

@@ -245,27 +245,16 @@ static enum lk_code build_vocab(struct lk_tokenizer *tokenizer, const struct lk_
     return code;
 }
 
-/* Which tokens a whole piece may be looked up as: with ignore_merges every one, else those that
- * merging makes of their own bytes, so that the lookup only saves the merging. */
+/* Pieces that are one token whatever merging makes of them. Without ignore_merges there are none. */
 static void build_words(struct lk_tokenizer *tokenizer, const struct lk_bpe_files *files,
                         const bool *spelled)
 {
-    struct lk_bpe_scratch scratch = {0};
-    struct lk_tokens ids = {0};
-
-    for (size_t i = 0; i < files->names.n; i++) {
+    for (size_t i = 0; files->ignore_merges && i < files->names.n; i++) {
         uint32_t id = files->names.items[i].id;
         struct lk_span span = tokenizer->vocab.spans[id];
-        const uint8_t *bytes = tokenizer->vocab.pool.data + span.start;
-        if (!spelled[i] || span.n == 0)
-            continue;
-        uint32_t *made = lk_tokens_room(&ids, span.n);
-        if (files->ignore_merges ||
-            (lk_bpe_merge(&tokenizer->bpe, &scratch, bytes, span.n, made) == 1 && made[0] == id))
-            lk_bpe_add_word(&tokenizer->bpe, bytes, span.n, id);
+        if (spelled[i] && span.n > 0)
+            lk_bpe_add_word(&tokenizer->bpe, tokenizer->vocab.pool.data + span.start, span.n, id);
     }
-    lk_tokens_done(&ids);
-    lk_bpe_scratch_done(&scratch);
 }
 
 /* What becomes of characters without a token; says so if there can be any. */
@@ -392,7 +381,7 @@ enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files 
     lk_unicode_init(&tokenizer->unicode);
     lk_normal_build(&tokenizer->normal, &tokenizer->unicode);
     lk_normal_build(&tokenizer->section, &tokenizer->unicode);
-    lk_bpe_init(&tokenizer->bpe, files->merges_n, files->names.n);
+    lk_bpe_init(&tokenizer->bpe, files->merges_n, files->ignore_merges ? files->names.n : 0);
     if (files->spelling == LK_SPELLING_CHARACTERS)
         lk_alphabet_use_characters(&tokenizer->bpe.alphabet);
     for (size_t i = 0; i < files->merges_n; i++)
@@ -408,6 +397,7 @@ enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files 
         if (tokenizer->pretok.n == 0)
             lk_cutter_whole(&tokenizer->pretok.stages[tokenizer->pretok.n++]);
         build_words(tokenizer, files, spelled);
+        lk_bpe_finish(&tokenizer->bpe);
     }
     free(spelled);
     return code;

@@ -3,42 +3,15 @@
 #include "base/digest.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #define GROW 4 /* times as many entries */
-#define HUGE_PAGE ((size_t)2 << 20)
 
-/* ---- memory ---- */
-
-/* A large table is spread over pages so thinly that looking up pages costs more than the entries: hence
- * huge ones, where the system has them. */
 static void entries_new(struct lk_cache *cache, size_t n)
 {
-    size_t bytes = n * sizeof *cache->entries;
-
-    if (bytes < HUGE_PAGE) {
-        cache->memory = lk_zalloc(n + 1, sizeof *cache->entries);
-        cache->memory_bytes = 0;
-        cache->entries = (void *)(((uintptr_t)cache->memory + 31) & ~(uintptr_t)31);
-    } else {
-        cache->memory_bytes = bytes + HUGE_PAGE;
-        cache->memory = mmap(NULL, cache->memory_bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        LK_CHECK(cache->memory != MAP_FAILED);
-        cache->entries =
-            (void *)(((uintptr_t)cache->memory + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
-        (void)madvise(cache->entries, bytes, MADV_HUGEPAGE);
-    }
+    cache->table = lk_table_new(n, sizeof *cache->entries);
+    cache->entries = cache->table.data;
     cache->mask = n - 1;
     cache->used = 0;
-}
-
-static void entries_free(void *memory, size_t memory_bytes)
-{
-    if (memory_bytes == 0)
-        free(memory);
-    else
-        (void)munmap(memory, memory_bytes);
 }
 
 void lk_cache_init_sized(struct lk_cache *cache, size_t entries_max, size_t ring_max)
@@ -56,7 +29,7 @@ void lk_cache_init(struct lk_cache *cache)
 
 void lk_cache_done(struct lk_cache *cache)
 {
-    entries_free(cache->memory, cache->memory_bytes);
+    lk_table_done(&cache->table);
     free(cache->ring);
     *cache = (struct lk_cache){0};
 }
@@ -187,7 +160,7 @@ static void grow(struct lk_cache *cache)
         if (old.entries[i].key.hi != 0)
             *place_for(cache, key, lk_key_hash(key)) = old.entries[i];
     }
-    entries_free(old.memory, old.memory_bytes);
+    lk_table_done(&old.table);
 }
 
 void lk_cache_put(struct lk_cache *cache, struct lk_key key, uint32_t hash, const uint8_t *bytes,

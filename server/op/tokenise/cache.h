@@ -15,6 +15,7 @@
 #define LK_OP_TOKENISE_CACHE_H
 
 #include "op/tokenise/bpe.h"
+#include "op/tokenise/table.h"
 
 #define LK_CACHE_NEAR_IDS 4u /* in the entry itself */
 #define LK_CACHE_FAR 15u     /* for a count of ids: they are in the ring */
@@ -42,8 +43,7 @@ struct lk_cache {
     size_t used;
     size_t entries_max;
     uint32_t turn; /* whose turn it is to be replaced */
-    void *memory;        /* what @entries lie in */
-    size_t memory_bytes; /* of a mapping; 0: from the heap */
+    struct lk_table table; /* what @entries lie in */
     uint32_t *ring;      /* the bytes of a long piece, filled up to words, then the ids */
     size_t ring_n;       /* a power of two */
     size_t ring_max;

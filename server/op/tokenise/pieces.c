@@ -37,6 +37,7 @@ static __attribute__((noinline)) void encode_piece(struct lk_pieces *pieces, str
                                                    struct lk_tokens *out)
 {
     size_t before = out->n, count = 0;
+    lk_bpe_word_soon(pieces->bpe, hash);
     const uint32_t *ids = lk_cache_find(&pieces->cache, key, hash, p, n, &count);
 
     if (ids != NULL) {
@@ -58,39 +59,51 @@ struct batch {
 };
 
 /* The keys of @n pieces, whose entries are on their way from memory afterwards. */
-static void look_ahead(const struct lk_cache *cache, struct batch *batch, const uint8_t *p,
-                       const uint8_t *end, const uint8_t *const *stops, size_t n)
+static __attribute__((noinline)) void look_ahead(const struct lk_cache *cache, struct batch *batch,
+                                                 const uint8_t *p, const uint8_t *end,
+                                                 const uint8_t *const *stops, size_t n)
 {
+    const struct lk_cache_entry *entries = cache->entries;
+    size_t mask = cache->mask;
+
     for (size_t i = 0; i < n; p = stops[i++]) {
         size_t bytes = (size_t)(stops[i] - p);
-        struct lk_key key = bytes > LK_KEY_BYTES ? lk_cache_long_key(p, bytes) : lk_key_of(p, bytes, end);
-        uint32_t hash = lk_key_hash(key);
-        batch->keys[i] = key;
+        if (bytes <= LK_KEY_BYTES)
+            lk_key_put(&batch->keys[i], p, bytes, end);
+        else
+            batch->keys[i] = lk_cache_long_key(p, bytes);
+        uint32_t hash = lk_key_hash(batch->keys[i]);
         batch->hashes[i] = hash;
-        __builtin_prefetch(lk_cache_first(cache, hash));
+        __builtin_prefetch(&entries[hash & mask]);
     }
 }
 
 /* Two short loops, so that the many pieces that the cache has cost no waiting: the processor works on a
  * dozen of them at a time as long as no branch is a surprise. */
-static void encode_batch(struct lk_pieces *pieces, const uint8_t *p, const uint8_t *end,
-                         const uint8_t *const *stops, size_t n, struct lk_tokens *out)
+static __attribute__((noinline)) void encode_batch(struct lk_pieces *pieces, const uint8_t *p,
+                                                   const uint8_t *end, const uint8_t *const *stops,
+                                                   size_t n, struct lk_tokens *out)
 {
     struct batch batch;
 
     look_ahead(&pieces->cache, &batch, p, end, stops, n);
     uint32_t *to = lk_tokens_room(out, n * LK_CACHE_NEAR_IDS);
-    for (size_t i = 0; i < n; p = stops[i++]) {
-        const struct lk_cache_entry *entry = lk_cache_first(&pieces->cache, batch.hashes[i]);
+    const struct lk_cache_entry *entries = pieces->cache.entries;
+    size_t mask = pieces->cache.mask;
+    for (size_t i = 0; i < n; i++) {
+        const struct lk_cache_entry *entry = &entries[batch.hashes[i] & mask];
         uint64_t count = lk_cache_match(entry, batch.keys[i]);
         if (count <= LK_CACHE_NEAR_IDS) {
             memcpy(to, entry->ids, sizeof entry->ids); /* more than needed: no branch */
             to += count;
             continue;
         }
+        const uint8_t *from = i == 0 ? p : stops[i - 1];
         out->n = (size_t)(to - out->ids);
-        encode_piece(pieces, batch.keys[i], batch.hashes[i], p, (size_t)(stops[i] - p), out);
+        encode_piece(pieces, batch.keys[i], batch.hashes[i], from, (size_t)(stops[i] - from), out);
         to = lk_tokens_room(out, (n - i) * LK_CACHE_NEAR_IDS);
+        entries = pieces->cache.entries;
+        mask = pieces->cache.mask;
     }
     out->n = (size_t)(to - out->ids);
 }
