@@ -258,8 +258,10 @@ static enum lk_code read_model(struct lk_load *load, void *to, struct lk_err *er
 
     (void)to;
     LK_TRY(lk_peek_type(load, type, err)); /* first: another type has other keys */
-    if (type[0] != '\0' && strcmp(type, "BPE") != 0)
+    if (type[0] != '\0' && strcmp(type, "BPE") != 0) {
+        lk_buf_puts(&load->path, ".type");
         return lk_fail(err, LK_UNIMPLEMENTED, "a model of type \"%s\" is not implemented", type);
+    }
     return lk_read_object(load, members, LK_COUNT(members), load, err);
 }
 

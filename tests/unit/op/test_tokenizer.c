@@ -353,9 +353,11 @@ END_TEST
 START_TEST(unknown_components_are_refused_never_skipped) /* RC-058 */
 {
     refuse("{\"pre_tokenizer\":" LEVEL("true", "false") ",\"model\":{\"type\":\"Unigram\"}}",
-           LK_UNIMPLEMENTED, "$.model: a model of type \"Unigram\"");
+           LK_UNIMPLEMENTED, "$.model.type: a model of type \"Unigram\"");
     refuse("{\"pre_tokenizer\":" LEVEL("true", "false") ",\"model\":{\"type\":\"WordPiece\"}}",
-           LK_UNIMPLEMENTED, "WordPiece");
+           LK_UNIMPLEMENTED, "$.model.type: a model of type \"WordPiece\"");
+    refuse("{\"model\":{\"vocab\":{\"a\":0},\"unk_token\":\"a\",\"type\":\"WordLevel\"}}",
+           LK_UNIMPLEMENTED, "$.model.type: a model of type \"WordLevel\"");
     refuse(WITH("\"pre_tokenizer\":{\"type\":\"Nope\"}"), LK_UNIMPLEMENTED,
            "$.pre_tokenizer: a pre_tokenizer of type \"Nope\"");
     refuse("{\"pre_tokenizer\":null}", LK_INVALID_ARGUMENT, "expected a key \"model\"");
@@ -443,6 +445,50 @@ START_TEST(damaged_files_are_refused_or_give_a_tokenizer_that_works) /* RC-058 *
 END_TEST
 
 /* ---- names, bytes, digests ---- */
+
+/* RC-055, RC-058: what the reference makes of lists that training would not write. */
+START_TEST(odd_merge_lists_mean_what_the_reference_takes_them_for)
+{
+    /* Twice the same pair: the last rank counts. */
+    expect_json(PLAIN(ABC ",\"merges\":[\"a b\",\"b c\",\"a b\"]"), "abc", "0 5");
+    /* A result that its own bytes never become, and one that is a token of the file twice over. */
+    expect_json(PLAIN(ABC ",\"merges\":[\"b c\",\"a b\",\"ab c\"]"), "abc", "0 5");
+    expect_json(PLAIN(ABC ",\"merges\":[\"a bc\",\"b c\",\"ab c\"]"), "abc", "4");
+    /* An empty part never meets anything. */
+    expect_json(PLAIN("\"vocab\":{\"\":0,\"a\":1},\"merges\":[[\"\",\"a\"]]"), "aa", "1 1");
+}
+END_TEST
+
+/* RC-086: ids do not wrap at 16 bits, and holes between them are none of the vocabulary. */
+START_TEST(ids_beyond_sixteen_bits_come_out_as_they_are)
+{
+    struct lk_tokenizer *tokenizer = made(
+        PLAIN("\"vocab\":{\"a\":65535,\"b\":65536,\"c\":65552,\"bc\":65540},\"merges\":[\"b c\"]"));
+    size_t n = 0;
+    expect(tokenizer, "abcab", "65535 65540 65535 65536");
+    ck_assert_uint_eq(lk_tokenizer_vocab(tokenizer), 65553);
+    ck_assert_ptr_nonnull(lk_tokenizer_bytes(tokenizer, 65540, &n));
+    ck_assert_ptr_null(lk_tokenizer_bytes(tokenizer, 0, &n));
+    ck_assert_ptr_null(lk_tokenizer_bytes(tokenizer, 65553, &n));
+    lk_tokenizer_free(tokenizer);
+}
+END_TEST
+
+START_TEST(the_parts_of_a_file_may_stand_in_any_order)
+{
+    expect_json("{\"model\":{\"merges\":[[\"b\",\"c\"],[\"a\",\"b\"]]," ABC ",\"type\":\"BPE\"},"
+                "\"pre_tokenizer\":" LEVEL("false", "false") "}", "abc", "0 5");
+    refuse("{\"model\":{\"merges\":[[\"b\",\"c\"],[\"a\",\"z\"]]," ABC ",\"type\":\"BPE\"},"
+           "\"pre_tokenizer\":" LEVEL("false", "false") "}", LK_INVALID_ARGUMENT,
+           "$.model.merges[1]: the part \"z\"");
+    refuse("{\"model\":{\"merges\":[[\"b\",\"z\"],[\"a\"]]," ABC "}}", LK_INVALID_ARGUMENT,
+           "$.model.merges[0]: the part \"z\"");
+    refuse("{\"model\":{" ABC ",\"merges\":[[\"b\",\"c\"],[\"b\",\"z\"],[\"a\"]]}}", LK_INVALID_ARGUMENT,
+           "$.model.merges[1]: the part \"z\"");
+    refuse("{\"model\":{" ABC ",\"merges\":[[\"b\",\"c\"],[\"a\"],[\"b\",\"z\"]]}}", LK_INVALID_ARGUMENT,
+           "$.model.merges[1]: expected 2 tokens, found 1");
+}
+END_TEST
 
 START_TEST(the_bytes_tokenizer_is_its_bytes)
 {
@@ -781,6 +827,9 @@ Suite *suite(void)
     tcase_add_test(t, ranks_look_a_piece_up_and_merge_by_what_is_made);
     tcase_add_test(t, cl100k_by_ranks_ends_a_text_with_one_piece_of_spaces);
     tcase_add_test(t, broken_ranks_are_refused_with_their_line);
+    tcase_add_test(t, the_parts_of_a_file_may_stand_in_any_order);
+    tcase_add_test(t, odd_merge_lists_mean_what_the_reference_takes_them_for);
+    tcase_add_test(t, ids_beyond_sixteen_bits_come_out_as_they_are);
     tcase_add_test(t, prefix_space_goes_before_every_part_that_lacks_one);
     tcase_add_test(t, added_tokens_swallow_spaces_as_they_say);
     tcase_add_test(t, single_words_and_overlaps_match_leftmost_longest);
