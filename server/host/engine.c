@@ -235,12 +235,25 @@ static enum lk_code open_pool(struct engine *engine, struct lk_err *err)
     return pool_open(&config, &engine->pool, err);
 }
 
+/* What the tokenizer's file asks for and does not get, or what rule it is read by. */
+static void log_notes(const struct engine *engine, const struct stream *stream)
+{
+    const char *note = lk_tokenizer_notes(stream->tokenizer);
+    while (*note != '\0') {
+        int n = (int)strcspn(note, "\n");
+        log_text(engine->config.log, LOG_LEVEL_INFO, "stream", "tokenizer", "%s: %.*s",
+                 stream->recipe->name, n, note);
+        note += n + (note[n] == '\n');
+    }
+}
+
 static enum lk_code open_stream(struct engine *engine, uint32_t s, struct lk_err *err)
 {
     const struct lk_runtime *runtime = &engine->config.config->runtime;
     struct served *served = &engine->stream[s];
     LK_TRY(stream_open(engine->config.config, s, &served->stream, err));
     LK_TRY(stream_check_cache(&served->stream, runtime, err));
+    log_notes(engine, &served->stream);
     served->cursor = lk_zalloc(runtime->cursors_max, sizeof *served->cursor);
     uint32_t slots = slots_granted(engine, &served->stream);
     engine->batch_bytes += (uint64_t)slots * served->stream.batch_max *

@@ -340,6 +340,10 @@ def told(box):
     lk.check(re.search(r"^note .*truncation", said, re.M) is not None and re.search(r"^note .*dropout", said, re.M) is not None,
              "RC-023, RC-067: dropout and truncation are off, and said so", said)
     lk.check(f'eos          {257 + len(WORDS)} "[M]"' in said, "the end token is that of tokenizer_config.json", said)
+    box.dataset("d", ["ab ab ab ab"])
+    log = box.serve(box.plain({"d": {"path": "d"}}, tokenizer={"hf": "odd/tokenizer.json"})).log()
+    lk.check(re.search(r"info stream: tokenizer .*truncation", log) is not None and re.search(r"info stream: tokenizer .*dropout", log) is not None,
+             "RC-023, RC-067: in the daemon's log, too", log[-500:])
     digests = set()
     for name, (options, _) in tokenizers.items():
         info = json.loads(run(box, "tokenize", "--info", "--json", *options).stdout)
