@@ -99,7 +99,7 @@ static const struct lk_key keys[] = {
      .choices = specials, .offset = S(recipe.tokenizer.special_in_text),
      .help = "the text of a special token inside a document becomes that token (`split`, Hugging "
              "Face's rule), is `text` like any other, or makes the row malformed (`error`: see "
-             "`on_bad_row`). It is counted whichever it is"},
+             "`on_bad_row`)"},
     {.path = "streams.*.tokenizer.pair.vocab", .type = LK_KEY_PATH, .min = 1, .max = PATH_LONG,
      .offset = S(tokenizer.vocab), .help = "vocab.json or encoder.json"},
     {.path = "streams.*.tokenizer.pair.merges", .type = LK_KEY_PATH, .min = 1, .max = PATH_LONG,
