@@ -1,27 +1,36 @@
+/*
+ * What is known of the rows lies close together in one array, apart from their ids: finding a row, and
+ * moving it in the list of all by last use, then costs no trip to memory. Rows name each other by their
+ * place in it; place 0 is the list itself, so its ends need no case of their own.
+ */
 #include "host/arena.h"
 
 #include "base/keys.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "host/ids.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A row. In its bucket's chain, and in the list of all by last use. */
+#define ROW_PRICE 64 /* bytes that a row takes beside its ids */
+
 struct entry {
     struct arena_key key;
-    struct entry *chain;
-    struct entry *older, *newer;
+    uint32_t chain;        /* the next of its bucket, or of the free ones; 0: none */
+    uint32_t older, newer; /* in the list */
     uint32_t n;
-    uint64_t left;  /* ids not copied yet, were each copied once */
-    bool wide;      /* ids as u32; else as u16, which half of all vocabularies fit in */
-    _Alignas(8) uint8_t ids[];
+    uint64_t left;         /* ids not copied yet, were each copied once */
+    void *ids;             /* [n] u32, or u16, which half of all vocabularies fit in */
+    bool wide;
 };
 
 struct arena {
-    struct entry **bucket;
-    uint64_t buckets;       /* a power of two */
-    struct entry *oldest, *newest;
+    uint32_t *bucket;
+    uint32_t buckets;      /* a power of two */
+    struct entry *entry;   /* [n_entries] */
+    uint32_t n_entries, cap_entries;
+    uint32_t free;
     struct arena_stats stats;
 };
 
@@ -29,150 +38,180 @@ struct arena *arena_new(uint64_t budget_bytes)
 {
     struct arena *arena = lk_zalloc(1, sizeof *arena);
     arena->stats.budget = budget_bytes;
-    arena->buckets = 1024;
+    arena->buckets = arena->cap_entries = 1024;
     arena->bucket = lk_zalloc(arena->buckets, sizeof *arena->bucket);
+    arena->entry = lk_zalloc(arena->cap_entries, sizeof *arena->entry);
+    arena->n_entries = 1;
     return arena;
-}
-
-static struct entry **slot_of(const struct arena *arena, struct arena_key key)
-{
-    uint64_t hash = lk_mix64(key.row + lk_key(key.dataset, key.stream));
-    struct entry **at = &arena->bucket[hash & (arena->buckets - 1)];
-    while (*at != NULL && ((*at)->key.row != key.row || (*at)->key.dataset != key.dataset ||
-                           (*at)->key.stream != key.stream))
-        at = &(*at)->chain;
-    return at;
-}
-
-static uint64_t entry_bytes(const struct entry *entry)
-{
-    return sizeof *entry + 16 + (uint64_t)entry->n * (entry->wide ? 4 : 2);
-}
-
-static void list_remove(struct arena *arena, struct entry *entry)
-{
-    *(entry->older != NULL ? &entry->older->newer : &arena->oldest) = entry->newer;
-    *(entry->newer != NULL ? &entry->newer->older : &arena->newest) = entry->older;
-}
-
-static void list_append(struct arena *arena, struct entry *entry)
-{
-    entry->older = arena->newest;
-    entry->newer = NULL;
-    *(entry->older != NULL ? &entry->older->newer : &arena->oldest) = entry;
-    arena->newest = entry;
-}
-
-static void drop(struct arena *arena, struct entry **at)
-{
-    struct entry *entry = *at;
-    *at = entry->chain;
-    list_remove(arena, entry);
-    arena->stats.bytes -= entry_bytes(entry);
-    arena->stats.rows--;
-    free(entry);
 }
 
 void arena_free(struct arena *arena)
 {
     if (arena == NULL)
         return;
-    for (struct entry *entry = arena->oldest, *newer; entry != NULL; entry = newer) {
-        newer = entry->newer;
-        free(entry);
-    }
+    for (uint32_t i = arena->entry[0].newer; i != 0; i = arena->entry[i].newer)
+        free(arena->entry[i].ids);
+    free(arena->entry);
     free(arena->bucket);
     free(arena);
 }
 
+/* ---- finding ---- */
+
+static uint32_t *bucket_of(const struct arena *arena, const struct arena_key *key)
+{
+    uint64_t hash = lk_mix64(key->row + lk_key(key->dataset, key->stream));
+    return &arena->bucket[hash & (arena->buckets - 1)];
+}
+
+/* Where the row's place stands, or would stand. */
+static uint32_t *find(const struct arena *arena, const struct arena_key *key)
+{
+    uint32_t *at = bucket_of(arena, key);
+    for (; *at != 0; at = &arena->entry[*at].chain) {
+        const struct arena_key *have = &arena->entry[*at].key;
+        if (have->row == key->row && have->dataset == key->dataset && have->stream == key->stream)
+            break;
+    }
+    return at;
+}
+
+static void chain_in(struct arena *arena, uint32_t i)
+{
+    uint32_t *at = bucket_of(arena, &arena->entry[i].key);
+    arena->entry[i].chain = *at;
+    *at = i;
+}
+
+/* ---- the list, by last use ---- */
+
+static void list_remove(struct arena *arena, uint32_t i)
+{
+    struct entry *entry = arena->entry;
+    entry[entry[i].older].newer = entry[i].newer;
+    entry[entry[i].newer].older = entry[i].older;
+}
+
+static void list_append(struct arena *arena, uint32_t i)
+{
+    struct entry *entry = arena->entry;
+    entry[i].older = entry[0].older; /* the newest so far */
+    entry[i].newer = 0;
+    entry[entry[i].older].newer = i;
+    entry[0].older = i;
+}
+
+/* ---- coming and going ---- */
+
+static uint64_t price(uint32_t n, bool wide)
+{
+    return ROW_PRICE + (uint64_t)n * (wide ? 4 : 2);
+}
+
+static void drop(struct arena *arena, uint32_t *at)
+{
+    uint32_t i = *at;
+    struct entry *entry = &arena->entry[i];
+    *at = entry->chain;
+    list_remove(arena, i);
+    arena->stats.bytes -= price(entry->n, entry->wide);
+    arena->stats.rows--;
+    free(entry->ids);
+    entry->chain = arena->free;
+    arena->free = i;
+}
+
+/* As many buckets as rows. */
 static void grow(struct arena *arena)
 {
-    if (arena->stats.rows < arena->buckets)
+    if (arena->stats.rows < arena->buckets || arena->buckets > UINT32_MAX / 2)
         return;
     free(arena->bucket);
     arena->buckets *= 2;
     arena->bucket = lk_zalloc(arena->buckets, sizeof *arena->bucket);
-    for (struct entry *entry = arena->oldest; entry != NULL; entry = entry->newer) {
-        struct entry **at = slot_of(arena, entry->key);
-        entry->chain = *at;
-        *at = entry;
-    }
+    for (uint32_t i = arena->entry[0].newer; i != 0; i = arena->entry[i].newer)
+        chain_in(arena, i);
 }
 
-static bool needs_u32(const uint32_t *ids, uint32_t n)
+static uint32_t free_place(struct arena *arena)
 {
-    uint32_t all = 0;
-    for (uint32_t i = 0; i < n; i++)
-        all |= ids[i];
-    return all > UINT16_MAX;
+    uint32_t i = arena->free;
+    if (i != 0) {
+        arena->free = arena->entry[i].chain;
+        return i;
+    }
+    if (arena->n_entries == arena->cap_entries) {
+        LK_CHECK(arena->cap_entries <= UINT32_MAX / 2);
+        arena->cap_entries *= 2;
+        arena->entry = lk_resize(arena->entry, arena->cap_entries, sizeof *arena->entry);
+    }
+    return arena->n_entries++;
 }
 
-static void copy_in(struct entry *entry, const uint32_t *ids)
+/* ---- ids ---- */
+
+static void *copy_of(const uint32_t *ids, uint32_t n, bool wide)
 {
-    if (entry->wide) {
-        memcpy(entry->ids, ids, 4 * (size_t)entry->n);
-        return;
-    }
-    uint16_t *to = (uint16_t *)entry->ids;
-    for (uint32_t i = 0; i < entry->n; i++)
-        to[i] = (uint16_t)ids[i];
+    void *copy = lk_alloc((size_t)n * (wide ? 4 : 2));
+    if (!wide)
+        ids_narrow(copy, ids, n);
+    else if (n > 0)
+        memcpy(copy, ids, 4 * (size_t)n);
+    return copy;
 }
+
+/* ---- the arena ---- */
 
 void arena_put(struct arena *arena, struct arena_key key, const uint32_t *ids, uint32_t n)
 {
-    struct entry **at = slot_of(arena, key);
-    if (*at != NULL)
+    uint32_t *at = find(arena, &key);
+    if (*at != 0)
         drop(arena, at);
-    bool wide = needs_u32(ids, n);
-    uint64_t bytes = sizeof(struct entry) + 16 + (uint64_t)n * (wide ? 4 : 2);
+    bool wide = ids_or(ids, n) > UINT16_MAX;
+    uint64_t bytes = price(n, wide);
     if (bytes > arena->stats.budget)
         return;
     while (arena->stats.bytes + bytes > arena->stats.budget) {
-        drop(arena, slot_of(arena, arena->oldest->key));
+        drop(arena, find(arena, &arena->entry[arena->entry[0].newer].key));
         arena->stats.evicted++;
     }
     grow(arena);
-    struct entry *entry = lk_alloc(sizeof *entry + (size_t)n * (wide ? 4 : 2));
-    *entry = (struct entry){.key = key, .n = n, .left = n, .wide = wide};
-    copy_in(entry, ids);
-    at = slot_of(arena, key);
-    entry->chain = *at;
-    *at = entry;
-    list_append(arena, entry);
-    arena->stats.bytes += entry_bytes(entry);
+    uint32_t i = free_place(arena);
+    arena->entry[i] = (struct entry){
+        .key = key, .n = n, .left = n, .wide = wide, .ids = copy_of(ids, n, wide)};
+    chain_in(arena, i);
+    list_append(arena, i);
+    arena->stats.bytes += bytes;
     arena->stats.rows++;
 }
 
 bool arena_take(struct arena *arena, struct arena_key key, uint32_t first, uint32_t n, uint32_t *to)
 {
-    struct entry **at = slot_of(arena, key);
-    struct entry *entry = *at;
-    if (entry == NULL || (uint64_t)first + n > entry->n) {
+    uint32_t *at = find(arena, &key), i = *at;
+    struct entry *entry = &arena->entry[i];
+    if (i == 0 || (uint64_t)first + n > entry->n) {
         arena->stats.misses++;
         return false;
     }
-    if (entry->wide) {
-        memcpy(to, entry->ids + 4 * (size_t)first, 4 * (size_t)n);
-    } else {
-        const uint16_t *from = (const uint16_t *)entry->ids + first;
-        for (uint32_t i = 0; i < n; i++)
-            to[i] = from[i];
-    }
+    if (!entry->wide)
+        ids_widen(to, (const uint16_t *)entry->ids + first, n);
+    else if (n > 0)
+        memcpy(to, (const uint32_t *)entry->ids + first, 4 * (size_t)n);
     arena->stats.hits++;
     if (entry->left <= n) {
         drop(arena, at);
         return true;
     }
     entry->left -= n;
-    list_remove(arena, entry);
-    list_append(arena, entry);
+    list_remove(arena, i);
+    list_append(arena, i);
     return true;
 }
 
 uint32_t arena_has(const struct arena *arena, struct arena_key key)
 {
-    const struct entry *entry = *slot_of(arena, key);
-    return entry != NULL ? entry->n : 0;
+    uint32_t i = *find(arena, &key);
+    return i != 0 ? arena->entry[i].n : 0;
 }
 
 void arena_stats(const struct arena *arena, struct arena_stats *ret_stats)

@@ -8,6 +8,7 @@
  * deaths by the worker's own doing count: a kill from outside, a lost connection, say nothing of the
  * bytes. A row that keeps losing its workers that way waits longer and longer between its tries.
  */
+#include "host/ids.h"
 #include "host/pool_private.h"
 
 #include "op/measure.h"
@@ -233,23 +234,16 @@ static void job_fail(struct pool *pool, struct job *job, enum lk_code code, cons
 
 /* --- results --- */
 
-static uint32_t larger(uint32_t a, uint32_t b)
+/* Every id of a vocabulary of @vocab; 0 = not known. */
+static bool check_ids(const uint32_t *ids, size_t n, uint32_t vocab, struct lk_err *err)
 {
-    return a > b ? a : b;
-}
-
-/* The highest of @n ids. Every token of the daemon passes here: four maxima at once do not wait for each
- * other. */
-static uint32_t highest_id(const uint32_t *ids, size_t n)
-{
-    uint32_t highest[4] = {0};
     size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (size_t k = 0; k < 4; k++)
-            highest[k] = larger(highest[k], ids[i + k]);
-    for (; i < n; i++)
-        highest[0] = larger(highest[0], ids[i]);
-    return larger(larger(highest[0], highest[1]), larger(highest[2], highest[3]));
+    LK_CHECK(vocab <= INT32_MAX && n <= UINT32_MAX);
+    if (vocab == 0 || ids_below(ids, (uint32_t)n, vocab))
+        return true;
+    while (i + 1 < n && ids[i] < vocab)
+        i++;
+    return lk_fail(err, LK_DATA_LOSS, "token id %u, expected below %u", ids[i], vocab), false;
 }
 
 /* What is said of the rows of a part, into the pool's scratch; false when it contradicts itself. */
@@ -315,10 +309,8 @@ static bool read_rows(struct pool *pool, const struct part *part,
         return lk_fail(err, LK_DATA_LOSS, "%zu bytes of ids for %llu tokens", payload_bytes - head,
                        (unsigned long long)tokens), false;
     const uint32_t *ids = ids_at(pool, payload + head, tokens);
-    uint32_t highest = highest_id(ids, tokens);
-    uint32_t vocab = part_stream(part)->vocab;
-    if (vocab != 0 && highest >= vocab)
-        return lk_fail(err, LK_DATA_LOSS, "token id %u, expected below %u", highest, vocab), false;
+    if (!check_ids(ids, tokens, part_stream(part)->vocab, err))
+        return false;
     for (uint32_t i = 0; i < part->n; i++) {
         pool->row[i].ids = ids;
         ids += pool->row[i].tokens;

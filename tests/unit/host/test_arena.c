@@ -44,6 +44,27 @@ START_TEST(ids_above_sixteen_bits_survive)
 }
 END_TEST
 
+/* Every length that vectors and what is left of them make, at every place. */
+START_TEST(rows_of_any_length_come_back_from_any_place)
+{
+    struct arena *arena = arena_new(1 << 20);
+    uint32_t ids[70], out[72];
+    for (uint32_t n = 1; n <= 70; n++) {
+        for (uint32_t i = 0; i < n; i++)
+            ids[i] = (65535 - i * 997) ^ (_i == 1 && i == n - 1 ? 1u << 16 : 0);
+        for (uint32_t first = 0; first < n; first++) {
+            arena_put(arena, key_of(n), ids, n);
+            ck_assert_uint_eq(arena_has(arena, key_of(n)), n);
+            out[n - first] = 12345;
+            ck_assert(arena_take(arena, key_of(n), first, n - first, out));
+            ck_assert_mem_eq(out, ids + first, 4 * (n - first));
+            ck_assert_uint_eq(out[n - first], 12345); /* nothing is written beyond */
+        }
+    }
+    arena_free(arena);
+}
+END_TEST
+
 START_TEST(a_row_used_up_is_dropped)
 {
     struct arena *arena = arena_new(1 << 20);
@@ -116,6 +137,7 @@ Suite *suite(void)
     TCase *t = tcase_create("arena");
     tcase_add_test(t, gives_back_what_was_put_in_any_piece);
     tcase_add_test(t, ids_above_sixteen_bits_survive);
+    tcase_add_loop_test(t, rows_of_any_length_come_back_from_any_place, 0, 2);
     tcase_add_test(t, a_row_used_up_is_dropped);
     tcase_add_test(t, the_budget_is_never_exceeded_and_the_oldest_goes_first);
     tcase_add_test(t, many_rows_are_found_after_the_table_has_grown);

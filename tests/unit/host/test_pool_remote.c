@@ -300,7 +300,7 @@ static void plan_bad(struct fake *fake, uint32_t n)
         int rows, more;
         uint32_t tokens, id;
     } bad[] = {{-1, 0, 3, 'x'}, {0, 1, 3, 'x'}, {0, -1, 3, 'x'}, {0, 0, 3, 257}, {0, 0, 0, 'x'},
-               {1, 0, 3, 'x'}};
+               {1, 0, 3, 'x'}, {0, 0, 3, 1u << 31}, {0, 0, 3, UINT32_MAX}};
     int i = fake->fix->lie;
     answer(fake, LK_OK, (uint32_t)((int)n + bad[i].rows), bad[i].tokens, bad[i].id, bad[i].more);
 }
@@ -562,7 +562,7 @@ Suite *suite(void)
     tcase_add_test(t, a_remote_worker_does_tasks);
     tcase_add_test(t, a_transient_failure_is_retried_named_and_changes_nothing);
     tcase_add_loop_test(t, a_result_that_contradicts_itself_is_refused_and_the_task_given_to_another,
-                        0, 6);
+                        0, 8);
     tcase_add_test(t, the_task_of_a_lost_worker_is_given_to_another);
     tcase_add_test(
         t, a_row_whose_remote_workers_vanish_is_tried_until_one_stays_and_is_never_convicted);
