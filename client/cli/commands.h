@@ -8,6 +8,7 @@
 int cmd_detokenize(int argc, char **argv);
 int cmd_digest(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_measure(int argc, char **argv);
 int cmd_peek(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);

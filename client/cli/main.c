@@ -24,6 +24,7 @@ struct command {
 static const struct command commands[] = {
     {"index", lk_cmd_index, "make or verify the index of a dataset"},
     {"config", lk_cmd_config, "check a configuration; list all its keys"},
+    {"measure", cmd_measure, "count the tokens of all rows ahead of time; what datasets are made of"},
     {"explain", cmd_explain, "the plan of a stream in words and numbers, without a daemon"},
     {"status", cmd_status, "what a daemon does, and what everything waits for"},
     {"peek", cmd_peek, "the sequences of a step, decoded, with the borders of documents"},

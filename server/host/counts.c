@@ -303,6 +303,17 @@ bool counts_get(struct counts_set *set, const uint64_t *row, uint32_t n, struct 
     return got;
 }
 
+void counts_block(struct counts_set *set, uint32_t shard, uint32_t b,
+                  struct lk_count ret_row[static LK_COUNTS_BLOCK])
+{
+    const struct block *block =
+        set->index->shard[shard].rows <= ROWS_MAX ? block_of(&set->shard[shard], b) : NULL;
+    if (block != NULL)
+        memcpy(ret_row, block->row, sizeof block->row);
+    else
+        memset(ret_row, 0, LK_COUNTS_BLOCK * sizeof *ret_row);
+}
+
 uint64_t counts_known(struct counts_set *set)
 {
     uint64_t known = 0;
@@ -399,7 +410,9 @@ void counts_work(struct counts *c)
     if (!full && now - c->round_ms < ROUND_MS)
         return;
     int64_t spent = writer_spent_ms(c->writer);
-    int64_t wait = spent * ROUND_SHARE > ROUND_MOST_MS ? ROUND_MOST_MS : spent * ROUND_SHARE;
+    int64_t wait = c->config.eager                       ? 0
+                   : spent * ROUND_SHARE > ROUND_MOST_MS ? ROUND_MOST_MS
+                                                          : spent * ROUND_SHARE;
     if (spent >= 0 && (full || now - c->round_ms >= wait))
         give_all(c);
 }

@@ -30,6 +30,7 @@ struct counts_config {
     uint64_t disk_bytes;   /* of all files; the oldest are removed beyond it */
     uint64_t memory_bytes; /* of everything here */
     bool write;            /* else what is given is not kept */
+    bool eager;            /* write as often as can be: for who does nothing but fill it */
     const struct log *log;
 };
 
@@ -46,6 +47,11 @@ struct counts_set *counts_set(struct counts *counts, struct lk_digest ops,
 /* The counts of rows @row [n], all of one shard. False: not all are known, and *ret_count is undefined. May
  * read a file. */
 bool counts_get(struct counts_set *set, const uint64_t *row, uint32_t n, struct lk_count *ret_count);
+
+/* The counts of the rows of one block of a shard, as the files know them; the others are zeroed. Does not
+ * count as use. */
+void counts_block(struct counts_set *set, uint32_t shard, uint32_t b,
+                  struct lk_count ret_row[static LK_COUNTS_BLOCK]);
 
 /* Keeps a row's count, as it was measured. One that contradicts what is kept replaces it, and is named in
  * the log. When there is no room it is dropped. */

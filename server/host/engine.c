@@ -205,20 +205,8 @@ static enum lk_code open_pool(struct engine *engine, struct lk_err *err)
     const struct lk_runtime *runtime = &engine->config.config->runtime;
     struct pool_stream *streams = engine->pool_stream =
         lk_zalloc(engine->n_streams, sizeof *streams);
-    for (uint32_t s = 0; s < engine->n_streams; s++) {
-        const struct stream *stream = &engine->stream[s].stream;
-        streams[s] = (struct pool_stream){
-            .recipe = stream->recipe,
-            .index = stream->index,
-            .root = (const char *const *)stream->root,
-            .tokenizer_digest = lk_tokenizer_digest(stream->tokenizer),
-            .has_append = stream->has_append,
-            .has_prepend = stream->has_prepend,
-            .append = stream->append,
-            .prepend = stream->prepend,
-            .vocab = lk_tokenizer_vocab(stream->tokenizer),
-        };
-    }
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        stream_for_pool(&engine->stream[s].stream, &streams[s]);
     struct pool_config config = {
         .loop = engine->config.loop,
         .stream = streams,

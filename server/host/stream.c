@@ -1,6 +1,7 @@
 #include "host/stream.h"
 
 #include "config/canonical.h"
+#include "host/pool.h"
 #include "op/tokenise/open.h"
 #include "store/file.h"
 #include "store/list.h"
@@ -176,6 +177,21 @@ void stream_done(struct stream *stream)
     plan_done(&stream->plan);
     lk_tokenizer_free(stream->tokenizer);
     *stream = (struct stream){0};
+}
+
+void stream_for_pool(const struct stream *stream, struct pool_stream *ret_stream)
+{
+    *ret_stream = (struct pool_stream){
+        .recipe = stream->recipe,
+        .index = stream->index,
+        .root = (const char *const *)stream->root,
+        .tokenizer_digest = lk_tokenizer_digest(stream->tokenizer),
+        .has_append = stream->has_append,
+        .has_prepend = stream->has_prepend,
+        .append = stream->append,
+        .prepend = stream->prepend,
+        .vocab = lk_tokenizer_vocab(stream->tokenizer),
+    };
 }
 
 uint64_t stream_worker_cache(const struct lk_runtime *runtime)

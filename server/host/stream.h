@@ -37,6 +37,10 @@ enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct
                          struct lk_err *err);
 void stream_done(struct stream *stream); /* safe on a zeroed one */
 
+/* The stream as a pool of workers needs to know it: borrows from it. */
+struct pool_stream;
+void stream_for_pool(const struct stream *stream, struct pool_stream *ret_stream);
+
 /* Bytes of decoded shards that one worker may hold. */
 uint64_t stream_worker_cache(const struct lk_runtime *runtime);
 

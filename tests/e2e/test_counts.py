@@ -265,5 +265,99 @@ def full(box):
     lk.check(got == right and left <= 1024, "the folder stays within its size", left)
 
 
+def measured(box, config, *arguments):
+    done = box.tool("measure", config, "--json", *arguments)
+    if done.returncode != 0:
+        raise lk.Failure(f"lanekeeper measure ended with {done.returncode}: {done.stderr[-500:]}")
+    return json.loads(done.stdout)
+
+
+def measure(box):
+    """`lanekeeper measure` fills the cache, and what it says of the data is so."""
+    stream = box.mixed()
+    stream["pipeline"][0] = {"filter": {"min_bytes": 40}}
+    config = box.config(stream, streams={"s": stream, "again": {**stream, "seed": 8}, "other": {**stream, "tokenizer": {"bytes": True}}})
+    box.index(config)
+    said = measured(box, config, "--stream", "s", "--jobs", "2")
+    lk.check(said["measured"] == 1800 and [d["dataset"] for d in said["datasets"]] == ["code", "docs", "man"], "every row is measured once", said["measured"])
+    for seed, name in enumerate(("docs", "man", "code")):
+        texts = lk.prose(seed + 1, 600, 300 + 150 * seed)
+        kept = [len(t.encode()) for t in texts if len(t.encode()) >= 40]
+        one = next(d for d in said["datasets"] if d["dataset"] == name)
+        lengths = {}
+        for n in kept:
+            power = 1 << (n + 1).bit_length() - 1
+            lengths[power] = lengths.get(power, 0) + 1
+        lk.same([one["rows"], one["kept"], one["text_bytes"], one["tokens"], one["longest"], one["dropped"]["filter_bytes"],
+                 {r["from"]: r["rows"] for r in one["lengths"]}],
+                [600, len(kept), sum(kept), sum(kept) + len(kept), max(kept) + 1, 600 - len(kept), lengths],
+                f"rows, text, tokens, lengths and drops of {name} are what they are")
+    again = measured(box, config, "--stream", "again")
+    lk.check(again["measured"] == 0 and again["datasets"][0]["rows_known_before"] == 600
+             and [{**d, "rows_known_before": 0, "stream": "s"} for d in again["datasets"]] == said["datasets"],
+             "another seed has nothing left to measure, and is told the same", again["measured"])
+    everything = measured(box, config)
+    lk.check(everything["measured"] == 1800 and len(everything["datasets"]) == 6, "of all streams, each way of measuring once", everything["measured"])
+    lk.check(measured(box, config, "--again", "--dataset", "docs")["wrong"] == 0, "measured again, nothing is contradicted")
+    text = box.tool("measure", config, "--stream", "s").stdout
+    lk.check("dataset docs, as stream s measures it" in text and "filter_bytes" in text and "of tokens" in text, "people are told, too", text[:300])
+    one = box.config(stream, "one")
+    digests = reference(box, stream)
+    got, counts, rows, _ = seek(box, one)
+    lk.check(got == digests[AT:AT + 5] and counts["rows_used"] > 200 and counts["rows_kept"] == 0, "a daemon finds all of it", counts)
+
+
+def measure_stopped(box):
+    """kill -9 costs some seconds of work, and no more; so does a row that cannot be measured."""
+    stream = box.mixed(3000)
+    config = box.config(stream)
+    box.index(config)
+    known = []
+    for pause in (0.5, 0.9, 1.3, 2.6):
+        running = subprocess.Popen([str(box.tool_path), "measure", str(config), "--jobs", "1"], env=box.environment(),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(pause)
+        running.kill()
+        running.wait()
+    done = box.tool("verify", box.path / "counts") if (box.path / "counts").exists() else None
+    lk.check(done is None or done.returncode == 0, "what kill -9 leaves is whole", lambda: done.stdout[-300:])
+    said = measured(box, config)
+    lk.check(all(d["kept"] + sum(d["dropped"].values()) == 3000 for d in said["datasets"]), "the next one goes on, and tells of all rows", known)
+    bad = [json.dumps({"text": t}) for t in lk.prose(9, 2000, 300)]
+    bad[1234] = '{"text": '
+    box.write("bad/part-0.jsonl", "\n".join(bad) + "\n")
+    broken = box.config({**stream, "datasets": {"bad": {"path": "bad"}}}, "broken")
+    box.index(broken)
+    done = box.tool("measure", broken, "--jobs", "1")
+    lk.check(done.returncode == 1 and "part-0.jsonl: row 1234" in done.stderr, "a row that cannot be measured is named", done.stderr[-300:])
+    said = measured(box, box.config({**stream, "datasets": {"bad": {"path": "bad"}}, "on_bad_row": "drop"}, "loose"))
+    lk.check(said["datasets"][0]["dropped"]["malformed_row"] == 1, "or dropped and counted, where the recipe says so")
+    again = box.tool("measure", broken, "--jobs", "1")
+    left = [box.tool("verify", p).stdout for p in (box.path / "counts").glob("*.lkc")]
+    lk.check(again.returncode == 1 and any(re.search(r": (\d{3,}) of 2000 rows", t) for t in left), "what was measured before it is kept", left)
+
+
+def measure_crash(box):
+    """A row that crashes its process is named; what else was measured is kept."""
+    (box.path / "bin").mkdir()
+    for name in ("lanekeeper", "lanekeeperd"):
+        shutil.copy(box.build / name, box.path / "bin" / name)
+    (box.path / "bin" / "lanekeeper-worker").symlink_to(box.build / "tests" / "lanekeeper-worker-faults")
+    texts = lk.prose(12, 1000, 200)
+    texts[613] = "a row that is POISON"
+    stream = {**box.mixed(), "datasets": {"poison": {"path": "poison"}}}
+    box.dataset("poison", texts)
+    for rule, status in (("error", 1), ("drop", 0)):
+        config = box.config({**stream, "on_crash": rule}, rule)
+        box.index(config)
+        done = subprocess.run([box.path / "bin" / "lanekeeper", "measure", config, "--json", "--jobs", "2"], capture_output=True,
+                              text=True, env=box.environment({"LK_FAULT_CRASH_TEXT": "POISON"}), timeout=lk.ANSWER_S)
+        lk.check(done.returncode == status, f"on_crash {rule}: exit status {status}", (done.returncode, done.stderr[-300:]))
+        lk.check("row 613" in done.stderr, f"on_crash {rule}: the row is named", done.stderr[-500:])
+        if status == 0:
+            one = json.loads(done.stdout)["datasets"][0]
+            lk.check(one["dropped"]["crashes_worker"] == 1 and one["rows"] == 1000, "and counted", one["dropped"])
+
+
 if __name__ == "__main__":
-    lk.main([present, damage, stale, shared, killed, wrong, full])
+    lk.main([present, damage, stale, shared, killed, wrong, full, measure, measure_stopped, measure_crash])
