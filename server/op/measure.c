@@ -125,8 +125,7 @@ static void encode(const struct lk_measure *m, const struct lk_row_field *text,
 {
     if (m->spec.has_prepend)
         lk_tokens_push(out, m->spec.prepend);
-    if (text->n > 0)
-        lk_encode(m->encoder, text->bytes, text->n, out);
+    lk_encode(m->encoder, text->bytes, text->n, out);
     if (m->spec.has_append)
         lk_tokens_push(out, m->spec.append);
 }

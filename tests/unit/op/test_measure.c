@@ -309,6 +309,11 @@ START_TEST(a_special_token_in_the_text_is_an_error_naming_it_or_a_drop)
     static const char next[] = "{\"text\": \"ok\"}"; /* and the next row is another one */
     ck_assert_int_eq(lk_measure_row(one, (const uint8_t *)next, strlen(next), &out, &m, &err), LK_OK);
     ck_assert_uint_eq(m.tokens, 2);
+    static const char empty[] = "{\"text\": \"\"}"; /* also one that gives the encoder nothing to do */
+    ck_assert_int_eq(lk_measure_row(one, (const uint8_t *)row, strlen(row), &out, &m, &err),
+                     LK_INVALID_ARGUMENT);
+    ck_assert_int_eq(lk_measure_row(one, (const uint8_t *)empty, strlen(empty), &out, &m, &err), LK_OK);
+    ck_assert_int_eq(m.drop, LK_DROP_EMPTY);
     lk_measure_free(one);
     lk_tokens_done(&out);
     lk_tokenizer_free(strict);
