@@ -208,16 +208,12 @@ static enum lk_code read_one(struct detokenize *d, const char *path, struct lk_e
 
 static int run(struct detokenize *d, const char *const *paths, uint32_t n)
 {
-    struct lk_err err, more;
+    struct lk_err err;
     enum lk_code code = output_open(&d->output, d->path, &err);
     for (uint32_t i = 0; i < n && code == LK_OK; i++)
         code = read_one(d, paths[i], &err);
-    enum lk_code written = output_put(&d->output, &d->out, &more);
-    enum lk_code ended = output_end(&d->output, code == LK_OK && written == LK_OK,
-                                    written == LK_OK ? &more : &(struct lk_err){0});
-    if (code != LK_OK)
-        return cli_fail_err(&d->chosen.cli, &err);
-    return written == LK_OK && ended == LK_OK ? EXIT_WELL : cli_fail_err(&d->chosen.cli, &more);
+    code = output_end(&d->output, &d->out, code, &err);
+    return code == LK_OK ? EXIT_WELL : cli_fail_err(&d->chosen.cli, &err);
 }
 
 static int start(struct detokenize *d, const char *const *paths, uint32_t n)

@@ -58,18 +58,12 @@ static enum lk_code read_all(struct tokenize *t, const char *const *paths, uint3
 /* What was made before a failure is written, too, except to a file. */
 static int run(struct tokenize *t, const char *const *paths, uint32_t n)
 {
-    struct lk_err err, more;
+    struct lk_err err;
     enum lk_code code = output_open(&t->output, t->path, &err);
     if (code == LK_OK)
         code = read_all(t, paths, n, &err);
-    enum lk_code written = output_put(&t->output, &t->out, &more);
-    if (written == LK_OK)
-        written = output_end(&t->output, code == LK_OK, &more);
-    else
-        (void)output_end(&t->output, false, &more);
-    if (code != LK_OK)
-        return cli_fail_err(&t->chosen.cli, &err);
-    return written == LK_OK ? EXIT_WELL : cli_fail_err(&t->chosen.cli, &more);
+    code = output_end(&t->output, &t->out, code, &err);
+    return code == LK_OK ? EXIT_WELL : cli_fail_err(&t->chosen.cli, &err);
 }
 
 /* ---- options ---- */

@@ -59,18 +59,30 @@ enum lk_code output_put(struct output *output, struct lk_buf *out, struct lk_err
                                    : write_all(output, out->data, n, err);
 }
 
-enum lk_code output_end(struct output *output, bool good, struct lk_err *err)
+static enum lk_code close_output(struct output *output, bool good, struct lk_err *err)
 {
-    struct lk_writing *writing = output->writing;
-    int fd = output->fd;
-    bool own = output->path != NULL;
+    struct output last = *output;
     *output = (struct output){.fd = -1};
-    if (writing != NULL && good)
-        return lk_file_end(writing, err);
-    lk_file_abandon(writing);
-    if (own && fd >= 0 && close(fd) != 0 && good)
-        return lk_file_fail(err, errno, "cannot write", "the output");
+    if (last.writing != NULL && good)
+        return lk_file_end(last.writing, err);
+    lk_file_abandon(last.writing);
+    if (last.path != NULL && last.fd >= 0 && close(last.fd) != 0 && good)
+        return lk_file_fail(err, errno, "cannot write to", last.path);
     return LK_OK;
+}
+
+enum lk_code output_end(struct output *output, struct lk_buf *out, enum lk_code code, struct lk_err *err)
+{
+    struct lk_err more;
+    enum lk_code written = output_put(output, out, &more);
+    if (written == LK_OK)
+        written = close_output(output, code == LK_OK, &more);
+    else
+        (void)close_output(output, false, NULL);
+    if (code != LK_OK || written == LK_OK)
+        return code;
+    *err = more;
+    return written;
 }
 
 void put_count(struct lk_buf *out, uint64_t n)

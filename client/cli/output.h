@@ -26,8 +26,9 @@ struct output {
 enum lk_code output_open(struct output *output, const char *path, struct lk_err *err);
 /* Writes and empties @out. */
 enum lk_code output_put(struct output *output, struct lk_buf *out, struct lk_err *err);
-/* After output_open, whatever came of it. @good: give the file its name; else leave nothing of it. */
-enum lk_code output_end(struct output *output, bool good, struct lk_err *err);
+/* After output_open, whatever came of it: writes the rest, and gives a file its name when that went well
+ * and @code, which is how the work ended, is OK. Else nothing of a file stays. Returns the first failure. */
+enum lk_code output_end(struct output *output, struct lk_buf *out, enum lk_code code, struct lk_err *err);
 
 /* ---- for people ---- */
 
