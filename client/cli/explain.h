@@ -5,13 +5,17 @@
 #define LK_CLIENT_CLI_EXPLAIN_H
 
 #include "client/cli/cli.h"
+#include "client/cli/exact.h"
 #include "client/cli/facts.h"
 
 struct explain {
     struct cli cli;
     uint32_t sample; /* rows of each dataset */
+    uint32_t steps;  /* to run over known counts; 0: to the end */
+    bool estimate;   /* do not run */
     struct stream stream;
     struct facts facts;
+    struct exact exact;
     struct lk_buf out;
 };
 

@@ -105,6 +105,46 @@ static void json_end(struct explain *e)
     lk_buf_puts(out, "}");
 }
 
+static void json_exact_dataset(struct explain *e, uint32_t d)
+{
+    const struct exact_dataset *exact = &e->exact.dataset[d];
+    struct lk_buf *out = &e->out;
+    lk_buf_puts(out, d > 0 ? ",{" : "{");
+    json_text(out, false, "dataset", e->stream.recipe->dataset[d].name);
+    json_u64(out, true, "tokens", exact->tokens);
+    json_u64(out, true, "rows_drawn", exact->drawn);
+    json_u64(out, true, "rows", e->facts.dataset[d].rows);
+    json_key(out, true, "dropped");
+    for (int i = 1; i < LK_DROP_KINDS; i++) {
+        lk_buf_puts(out, i > 1 ? "" : "{");
+        json_u64(out, i > 1, lk_drop_name((enum lk_drop)i), exact->dropped[i]);
+    }
+    lk_buf_puts(out, "}}");
+}
+
+static void json_exact(struct explain *e)
+{
+    struct lk_buf *out = &e->out;
+    json_u64(out, true, "rows", e->exact.rows);
+    json_u64(out, true, "rows_counted", e->exact.known);
+    json_key(out, true, "exact");
+    if (!e->exact.run) {
+        lk_buf_puts(out, "null");
+        return;
+    }
+    lk_buf_puts(out, "{");
+    json_bool(out, false, "ended", e->exact.ended);
+    json_u64(out, true, "steps", e->exact.steps);
+    json_u64(out, true, "sequences", e->exact.sequences);
+    json_u64(out, true, "tokens", e->exact.tokens);
+    json_u64(out, true, "padded", e->exact.padded);
+    json_key(out, true, "datasets");
+    lk_buf_puts(out, "[");
+    for (uint32_t d = 0; d < e->exact.n; d++)
+        json_exact_dataset(e, d);
+    lk_buf_puts(out, "]}");
+}
+
 static void json_memory(struct explain *e)
 {
     const struct lk_runtime *runtime = &e->cli.config.runtime;
@@ -152,6 +192,7 @@ void explain_json(struct explain *e)
     lk_buf_puts(out, "]");
     json_u64(out, true, "filters", recipe->n_filters);
     json_end(e);
+    json_exact(e);
     json_memory(e);
     lk_buf_puts(out, "}\n");
 }

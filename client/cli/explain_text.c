@@ -249,9 +249,66 @@ static void text_end(struct explain *e)
     }
     count(out, "  estimated: after about ", e->facts.steps, " steps, ");
     count(out, "", e->facts.tokens, " tokens; ");
-    lk_buf_putf(out, "%s%s; the exact step shows when the stream is run\n",
+    lk_buf_putf(out, "%s%s\n",
                 e->facts.ends_by != NULL ? "stopped by dataset " : "when all datasets are used up",
                 e->facts.ends_by != NULL ? e->facts.ends_by : "");
+}
+
+/* ---- the run, in advance ---- */
+
+/* In passes, with two decimals as integers make them. */
+static void put_passes(struct lk_buf *out, uint64_t drawn, uint64_t rows)
+{
+    uint64_t hundredths = (uint64_t)((__uint128_t)drawn * 100 / rows);
+    count(out, "", hundredths / 100, "");
+    lk_buf_putf(out, ".%02" PRIu64 " passes", hundredths % 100);
+}
+
+static void text_exact_dataset(struct explain *e, uint32_t d)
+{
+    const struct exact_dataset *exact = &e->exact.dataset[d];
+    struct lk_buf *out = &e->out;
+    uint64_t dropped = 0;
+    for (int i = 1; i < LK_DROP_KINDS; i++)
+        dropped += exact->dropped[i];
+    lk_buf_putf(out, "  dataset %s: ", e->stream.recipe->dataset[d].name);
+    count(out, "", exact->tokens, " tokens, ");
+    put_percent(out, exact->tokens, e->exact.tokens);
+    lk_buf_puts(out, " of all; ");
+    put_passes(out, exact->drawn, e->facts.dataset[d].rows);
+    count(out, ", ", exact->drawn, " rows drawn, ");
+    count(out, "", dropped, " dropped\n");
+}
+
+static void text_how(struct explain *e)
+{
+    struct lk_buf *out = &e->out;
+    if (e->exact.known == e->exact.rows) {
+        lk_buf_puts(out, "  --steps N runs it over known counts for so many steps, and is exact\n");
+        return;
+    }
+    count(out, "  the tokens of ", e->exact.known, "");
+    count(out, " of ", e->exact.rows, " rows have been counted; `lanekeeper measure ");
+    put_safe(out, e->cli.config_path, strlen(e->cli.config_path));
+    lk_buf_puts(out, "` counts the rest, and makes this exact\n");
+}
+
+static void text_exact(struct explain *e)
+{
+    struct lk_buf *out = &e->out;
+    if (e->estimate)
+        return;
+    lk_buf_puts(out, "\nexactly\n");
+    if (!e->exact.run) {
+        text_how(e);
+        return;
+    }
+    count(out, e->exact.ended ? "  the stream ends after " : "  the first ", e->exact.steps, " steps");
+    count(out, e->exact.ended ? ", " : " have ", e->exact.sequences, " sequences, ");
+    count(out, "", e->exact.tokens, " tokens and ");
+    count(out, "", e->exact.padded, " of padding\n");
+    for (uint32_t d = 0; d < e->exact.n; d++)
+        text_exact_dataset(e, d);
 }
 
 static void text_memory(struct explain *e)
@@ -283,5 +340,6 @@ void explain_text(struct explain *e)
         text_dataset(e, d);
     text_stages(e);
     text_end(e);
+    text_exact(e);
     text_memory(e);
 }

@@ -37,6 +37,13 @@ static void describe(const struct progress *p, uint64_t now, uint64_t done, uint
         (void)snprintf(left, sizeof left, ", %llu:%02llu left", (unsigned long long)(eta / 60),
                        (unsigned long long)(eta % 60));
     }
+    if (p->of != NULL) {
+        (void)snprintf(text, n, "%3u%%, %llu of %llu %s, %llu %s%s",
+                       all > 0 ? (unsigned)(100.0 * (double)done / (double)all) : 100u,
+                       (unsigned long long)done, (unsigned long long)all, p->of,
+                       (unsigned long long)rows, p->unit, left);
+        return;
+    }
     (void)snprintf(text, n, "%3u%%, %.1f of %.1f MB, %.1f MB/s, %llu %s%s",
                    all > 0 ? (unsigned)(100.0 * (double)done / (double)all) : 100u,
                    (double)done / 1e6, (double)all / 1e6, rate / 1e6, (unsigned long long)rows,

@@ -13,6 +13,7 @@
 struct progress {
     const char *what; /* borrowed */
     const char *unit; /* of what is counted: "rows"; borrowed */
+    const char *of;   /* of what is done and to be done; NULL: bytes */
     bool terminal;
     bool drawn;         /* a bar is on the line */
     uint64_t began_ns;

@@ -143,7 +143,7 @@ ok "one of several streams has to be named" says 2 'mixed, once' digest 0..2 --c
 ok "an unknown stream is a problem, naming those that there are" \
     says 1 'it has mixed, once' digest 0..2 --config lk.yaml --stream nix
 ok "help names the exit statuses" says 0 '3 no daemon could be reached' help
-for command in index config explain status peek trace digest tokenize detokenize verify; do
+for command in index config measure explain status peek trace digest tokenize detokenize verify; do
     ok "help knows $command" says 0 "^usage: lanekeeper $command" help "$command"
     ok "help lists $command" says 0 "^  $command " help
 done

@@ -359,5 +359,63 @@ def measure_crash(box):
             lk.check(one["dropped"]["crashes_worker"] == 1 and one["rows"] == 1000, "and counted", one["dropped"])
 
 
+def explained(box, config, *arguments):
+    done = box.tool("explain", config, "--json", "--sample", "0", *arguments)
+    if done.returncode != 0:
+        raise lk.Failure(f"lanekeeper explain ended with {done.returncode}: {done.stderr[-500:]}")
+    return json.loads(done.stdout)
+
+
+def exact(box):
+    """`lanekeeper explain` over known counts says what a run will be, and the run is that."""
+    parts = {"docs": {"path": "docs", "weight": 5, "epochs": 2}, "man": {"path": "man", "weight": 3, "epochs": 1}}
+    stop = {"docs": {"path": "docs", "weight": 5, "epochs": 1, "then": "stop"}, "man": {"path": "man", "weight": 3}}
+    first_fit = [{"filter": {"min_bytes": 40}}, {"split": {"max_tokens": 128}}, {"pack": {"algorithm": "first_fit", "pool": 16}}]
+    schedule = [{"from": 0, "size": 4}, {"from": 20, "size": 12}, {"from": 60, "size": 8}]
+    for name, keys in (("drop", {"datasets": parts}), ("pad", {"datasets": parts, "tail": "pad"}), ("stop", {"datasets": stop}),
+                       ("first_fit", {"datasets": parts, "tail": "pad", "pipeline": first_fit}),
+                       ("schedule", {"datasets": parts, "batch": schedule, "lanes": 2})):
+        config = box.config(box.mixed(**keys), name)
+        box.index(config)
+        before = explained(box, config)
+        if name in ("drop", "first_fit"):    # the ways of measuring that are new
+            lk.check(before["exact"] is None and before["rows_counted"] == 0, f"{name}: without counts nothing is called exact", before["exact"])
+            text = box.tool("explain", config, "--sample", "16").stdout
+            lk.check("lanekeeper measure" in text and "estimated" in text, f"{name}: how to come by them is said", text[-600:])
+            measured(box, config)
+        said = explained(box, config)["exact"]
+        daemon = box.daemon(config, index=False)
+        trainer = box.trainer(daemon)
+        trainer.get("show parts")
+        batches, end = lk.to_the_end(trainer)
+        totals = daemon.status()["streams"][0]["cursors"][0]
+        daemon.stop()
+        tokens = {d["dataset"]: 0 for d in said["datasets"]}
+        for batch in batches:
+            for row in batch["parts"]:
+                for part in row:
+                    tokens[part[0]] += part[4]
+        lk.same([said["ended"], said["steps"], said["sequences"], said["tokens"], {d["dataset"]: d["tokens"] for d in said["datasets"]}],
+                [True, len(batches), sum(b["rows"] for b in batches), sum(tokens.values()), tokens], f"{name}: steps, sequences and tokens are exactly those")
+        lk.check(f"after {said['steps']} steps" in str(end), f"{name}: the stream ends there", end)
+        lk.check(said["padded"] == said["sequences"] * 128 - said["tokens"], f"{name}: so is the padding", said)
+        lk.same(said["tokens"], totals["tokens_out"], f"{name}: the daemon counts the same")
+        some = explained(box, config, "--steps", "7")["exact"]
+        lk.check(some["steps"] == 7 and not some["ended"]
+                 and some["tokens"] == sum(p[4] for b in batches[:7] for row in b["parts"] for p in row), f"{name}: and of some steps", some)
+    endless = box.config(box.mixed(), "endless")
+    box.index(endless)
+    lk.check(explained(box, endless)["exact"] is None, "a stream without end is run for the steps that are asked for")
+    measured(box, endless)
+    said = explained(box, endless, "--steps", "500")["exact"]
+    shares = {d["dataset"]: d["tokens"] / said["tokens"] for d in said["datasets"]}
+    lk.check(said["steps"] == 500 and abs(shares["docs"] - 0.5) < 0.02 and abs(shares["code"] - 0.2) < 0.02, "its shares are near those of the recipe", shares)
+    text = box.tool("explain", endless, "--steps", "500").stdout
+    lk.check("the first 500 steps have 4,000 sequences" in text and "passes" in text, "people are told, too", text[-800:])
+    for path in (box.path / "counts").glob("*.lkc"):
+        path.write_bytes(path.read_bytes()[:-1])
+    lk.check(explained(box, endless, "--steps", "500")["exact"] is None, "damaged counts are none")
+
+
 if __name__ == "__main__":
-    lk.main([present, damage, stale, shared, killed, wrong, full, measure, measure_stopped, measure_crash])
+    lk.main([present, damage, stale, shared, killed, wrong, full, measure, measure_stopped, measure_crash, exact])
