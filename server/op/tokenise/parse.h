@@ -19,6 +19,7 @@ struct lk_load {
     size_t merges_at, normalizer_at, pre_tokenizer_at, decoder_at;
     bool has_vocab;
     bool byte_level;            /* a ByteLevel pre-tokenizer was read */
+    struct lk_stages *stages;   /* load_pretok.c's own */
     struct lk_added_token *added; /* their text is owned */
     uint32_t *added_ids;
     size_t added_n;

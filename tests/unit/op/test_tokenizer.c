@@ -376,14 +376,23 @@ START_TEST(unknown_components_are_refused_never_skipped) /* RC-058 */
     static const char after[] =
         "\"},\"behavior\":\"Isolated\",\"invert\":false}]}," SOME_MODEL "}";
     struct lk_buf json = {0};
-    static const char *const patterns[] = {"(", "(?<=a)b", "\\\\p{L}+"};
-    for (size_t i = 0; i < 3; i++) {
+    static const struct {
+        const char *pattern;
+        enum lk_code code;
+        const char *part;
+    } patterns[] = {
+        {"(", LK_INVALID_ARGUMENT, "a group without an end at byte 0"},
+        {"a(?<=a)b", LK_UNIMPLEMENTED, "this kind of group at byte 1"},
+        {"\\\\bx", LK_UNIMPLEMENTED, "an escape at byte 0"},
+    };
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         json.len = 0;
         lk_buf_puts(&json, before);
-        lk_buf_puts(&json, patterns[i]);
+        lk_buf_puts(&json, patterns[i].pattern);
         lk_buf_puts(&json, after);
-        refuse(lk_buf_cstr(&json), LK_UNIMPLEMENTED,
-               "$.pre_tokenizer.pretokenizers[0].pattern.Regex: the expression");
+        refuse(lk_buf_cstr(&json), patterns[i].code,
+               "$.pre_tokenizer.pretokenizers[0].pattern.Regex: ");
+        refuse(lk_buf_cstr(&json), patterns[i].code, patterns[i].part);
     }
     lk_buf_done(&json);
 }
