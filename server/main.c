@@ -20,7 +20,7 @@ static int usage(FILE *to)
           "--run-dir DIR    sockets in DIR and nowhere else: a second daemon on the same CONFIG. DIR is\n"
           "                 made, and removed at the end if nothing is left in it\n"
           "--snapshots HOW  write them as CONFIG says (write), only use those that are there (read),\n"
-          "                 or neither (off)\n"
+          "                 or neither (off); likewise the counts of rows\n"
           "--until-eof      stop when standard input, a pipe, ends\n",
           to);
     return to == stdout ? 0 : 2;

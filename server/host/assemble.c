@@ -74,6 +74,17 @@ static bool take(struct cursor *c, const struct lk_span *span, uint32_t of, uint
            arena_take(c->context->arena, key, span->first, span->tokens, to);
 }
 
+/* A lane that did not begin at the beginning holds rows that somebody may only have counted, as it was
+ * then: they must have as many tokens, too. */
+static uint32_t kept_count(struct cursor *c, const struct lk_span *span, const struct cursor_lane *lane)
+{
+    struct lk_count count;
+    if (lane->began == 0 || c->context->counts == NULL ||
+        !counts_get(c->context->counts[span->dataset], &span->row, 1, &count))
+        return 0;
+    return count.tokens;
+}
+
 void assemble_row(struct cursor *c, struct held *held, uint32_t row, const struct lk_item *item,
                   struct cursor_lane *lane)
 {
@@ -90,7 +101,7 @@ void assemble_row(struct cursor *c, struct held *held, uint32_t row, const struc
                                           .row = span->row,
                                           .first = span->first,
                                           .tokens = span->tokens,
-                                          .of = of,
+                                          .of = of != 0 ? of : kept_count(c, span, lane),
                                           .step = held->step,
                                           .batch_row = row,
                                           .at = at});

@@ -251,14 +251,15 @@ static uint32_t per_lane(const struct cursor *c, const struct held *held)
     return held->size / c->recipe->lanes;
 }
 
-/* Not while it holds rows that were only counted: it may yet turn out that one was counted wrongly, and a
- * snapshot would outlive that. (With counts, it is hardly missed.) */
+/* Not on the way to the window where counts are known: they will be the next time, too, and lead as fast.
+ * And nothing of what has turned out to be wrong. */
 static void save_lane(struct cursor *c, struct cursor_lane *lane)
 {
     struct lk_buf state = {0};
     uint64_t position = lane_position(lane->lane);
     lane->next_snapshot = snapshot_after(c, position);
-    if (lane->counted > 0)
+    bool on_the_way = position < steps_start(c->recipe, c->first_step);
+    if ((lane->counted > 0 && on_the_way) || c->fail_step != UINT64_MAX)
         return;
     lane_save(lane->lane, &state);
     snapshots_write(c->context->snapshots, c->recipe, c->context->snapshot_every,

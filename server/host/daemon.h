@@ -17,7 +17,7 @@ struct daemon_options {
      * listened on (no HTTP, no workers of other machines), and the folder is removed at the end if
      * nothing is left in it. */
     const char *run_dir;
-    enum daemon_snapshots {
+    enum daemon_snapshots { /* and counts */
         DAEMON_SNAPSHOTS_WRITE, /* as configured */
         DAEMON_SNAPSHOTS_READ,  /* those that are there are used, none is written */
         DAEMON_SNAPSHOTS_OFF

@@ -161,6 +161,8 @@ static void deliver_fetch(struct cursor *c, const struct errand *errand,
                           piece->of != 0 ? piece->of : piece->first + piece->tokens,
                           piece->of != 0 ? "the count that was kept is wrong"
                                          : "the data or the tokenizer has changed");
+            if (piece->of != 0 && c->context->snapshots != NULL)
+                snapshots_forget(c->context->snapshots, c->context->stream->order);
             cursor_fail(c, piece->step, err.code, err.text);
             return;
         }

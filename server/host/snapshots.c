@@ -52,6 +52,8 @@ struct snapshots {
     struct job *first, **last;
     uint32_t queued;
     uint64_t queued_bytes;
+    const struct job *writing; /* at this moment; NULL: none */
+    bool unwanted;             /* it is to be removed when it has been written */
     bool stop;
     struct snapshots_stats stats;
 };
@@ -311,11 +313,16 @@ static void *write_jobs(void *arg)
             s->last = &s->first;
         s->queued--;
         s->queued_bytes -= job->state.len;
+        s->writing = job;
+        s->unwanted = false;
         pthread_mutex_unlock(&s->mutex);
         write_job(s, job);
+        pthread_mutex_lock(&s->mutex);
+        if (s->unwanted)
+            remove_file(s, job->order, job->lane, job->position);
+        s->writing = NULL;
         lk_buf_done(&job->state);
         free(job);
-        pthread_mutex_lock(&s->mutex);
     }
     pthread_mutex_unlock(&s->mutex);
     return NULL;
@@ -386,6 +393,40 @@ void snapshots_close(struct snapshots *s)
     free(s->dir);
     free(s->list);
     free(s);
+}
+
+static void drop_queued(struct snapshots *s, struct lk_digest order)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->unwanted = s->unwanted || (s->writing != NULL && lk_digest_equal(s->writing->order, order));
+    for (struct job **at = &s->first; *at != NULL;) {
+        struct job *job = *at;
+        if (!lk_digest_equal(job->order, order)) {
+            at = &job->next;
+            continue;
+        }
+        *at = job->next;
+        s->queued--;
+        s->queued_bytes -= job->state.len;
+        lk_buf_done(&job->state);
+        free(job);
+    }
+    s->last = &s->first;
+    while (*s->last != NULL)
+        s->last = &(*s->last)->next;
+    pthread_mutex_unlock(&s->mutex);
+}
+
+void snapshots_forget(struct snapshots *s, struct lk_digest order)
+{
+    size_t n;
+    drop_queued(s, order);
+    struct named *list = list_all(s, &n);
+    for (size_t i = 0; i < n; i++)
+        if (lk_digest_equal(list[i].order, order))
+            remove_file(s, order, list[i].lane, list[i].position);
+    free(list);
+    s->listed_ms = 0;
 }
 
 /* Reading ------------------------------------------------------------------------------------- */

@@ -47,6 +47,10 @@ void snapshots_write(struct snapshots *snapshots, const struct lk_recipe *recipe
 bool snapshots_read(struct snapshots *snapshots, struct lk_digest order, uint32_t lane,
                     uint64_t from, uint64_t until, uint64_t *ret_position, struct lk_buf *ret_state);
 
+/* Something that entered states of this order has turned out to be wrong: removes all of them, written and
+ * queued. */
+void snapshots_forget(struct snapshots *snapshots, struct lk_digest order);
+
 struct snapshots_stats {
     uint64_t written, bytes, failed, damaged, read;
 };

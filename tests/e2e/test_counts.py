@@ -235,6 +235,34 @@ def wrong(box):
         lk.check(got == digests[75:80] and counts["rows_used"] > 50, f"{fact}: the file has been put right", counts)
 
 
+def wrong_and_saved(box):
+    """What was made of a wrong count does not outlive it in snapshots."""
+    box.dataset("docs", lk.prose(4, 900, 300), 3)
+    stream = {"seed": 5, "lanes": 2, "batch": 4, "sequence": 64, "tokenizer": {"bytes": True, "append": "eos"},
+              "datasets": {"docs": {"path": "docs"}}, "order": {"block_rows": 16},
+              "pipeline": [{"shuffle": {"buffer": 300}}, {"pack": {"algorithm": "concat"}}]}
+    config = box.config(stream, snapshots={"dir": "snap", "every": 5, "keep": 50})
+    right = reference(box, stream, 400)
+    daemon = box.daemon(box.config(stream, "fill"), index=False)
+    lk.run_world(box, daemon, 1, 60, show="none")
+    # A row that is handed out long after it was drawn: snapshots are written while it waits.
+    pieces = json.loads(box.tool("trace", "50", "--config", box.path / "fill.yaml", "--json").stdout)["pieces"]
+    daemon.stop()
+    part = next(p for p in pieces if p["first"] == 0)
+    lk.check(planted(box, part, -1), "a count of a token too few is planted")
+    daemon = box.daemon(config, index=False)
+    _, failure = box.trainer(daemon, step=46).do("next 60")
+    lk.check("DATA_LOSS" in str(failure) and f"row {part['row_in_shard']}:" in str(failure), "the row is found and named", failure)
+    lk.wait_until(lambda: not list((box.path / "snap").glob("*.lks")), 10, "snapshots removed")
+    daemon.stop()
+    lk.check(not list((box.path / "snap").glob("*.lks")), "and no snapshot is left")
+    daemon = box.daemon(config, index=False)
+    got = [b["digest"] for b in box.trainer(daemon, step=46).get("next 60")]
+    lk.same(got, right[46:106], "then the stream is what it should be")
+    daemon.stop()
+    lk.check(list((box.path / "snap").glob("*.lks")), "and snapshots are written again")
+
+
 def full(box):
     """No room, or no folder: it costs the counts, not the data."""
     stream = box.mixed()
@@ -418,4 +446,4 @@ def exact(box):
 
 
 if __name__ == "__main__":
-    lk.main([present, damage, stale, shared, killed, wrong, full, measure, measure_stopped, measure_crash, exact])
+    lk.main([present, damage, stale, shared, killed, wrong, wrong_and_saved, full, measure, measure_stopped, measure_crash, exact])

@@ -211,6 +211,32 @@ START_TEST(a_directory_that_cannot_be_made_is_named)
 }
 END_TEST
 
+START_TEST(an_order_can_be_forgotten)
+{
+    static const struct lk_digest other = {.lo = 5, .hi = 6};
+    struct lk_buf state = {0};
+    struct snapshots *s = open_here(8);
+    uint64_t at;
+    for (uint64_t p = 100; p <= 500; p += 100)
+        write_state(s, 3, p);
+    lk_buf_puts(&state, "another order's");
+    snapshots_write(s, &recipe, 100, other, 3, 100, &state);
+    snapshots_close(s);
+    s = open_here(8);
+    ck_assert(read_state(s, 3, 500, &at));
+    snapshots_forget(s, order);
+    ck_assert(!read_state(s, 3, 500, &at));
+    ck_assert(snapshots_read(s, other, 3, 1, 500, &at, &state));
+    write_state(s, 3, 600); /* and it goes on */
+    snapshots_close(s);
+    s = open_here(8);
+    ck_assert(read_state(s, 3, 700, &at));
+    ck_assert_uint_eq(at, 600);
+    snapshots_close(s);
+    lk_buf_done(&state);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("host/snapshots");
@@ -223,6 +249,7 @@ Suite *suite(void)
     tcase_add_test(t, old_ones_are_thinned_but_never_all_gone);
     tcase_add_test(t, a_directory_that_cannot_be_made_is_named);
     tcase_set_timeout(t, 60);
+    tcase_add_test(t, an_order_can_be_forgotten);
     suite_add_tcase(s, t);
     return s;
 }
