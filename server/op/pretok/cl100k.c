@@ -30,7 +30,7 @@ static inline const uint8_t *cl100k(const struct lk_unicode *unicode, const uint
 }
 
 #ifdef __x86_64__
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE bool find(const struct lk_block *block, uint64_t *ret_cuts, size_t digits)
 {
     uint64_t letter = block->upper | block->lower | block->uncased;

@@ -15,20 +15,16 @@
 
 enum { END_OF_PART = LK_CLASS_NUMBER }; /* to the third expression a number is no part of its text */
 
-static inline bool is_cjk(uint32_t point)
-{
-    return point - 0x4e00 <= 0x9fa5 - 0x4e00 || point - 0x3040 <= 0x30ff - 0x3040;
-}
-
-/* The class of the character at @p if it belongs to the text of @cjk or not that the third sees. */
+/* The class of the character at @p if it is of the same text that the third sees, which is one of CJK
+ * or one of others. */
 static inline unsigned part_at(const struct lk_unicode *unicode, const uint8_t *p, const uint8_t *end,
-                               bool cjk, size_t *ret_n)
+                               unsigned cjk, size_t *ret_n)
 {
     *ret_n = 0;
     if (p == end)
         return END_OF_PART;
-    uint32_t point = lk_decode(p, end, ret_n);
-    return is_cjk(point) == cjk ? lk_unicode_flags(unicode, point) & LK_CLASS_MASK : END_OF_PART;
+    unsigned flags = lk_flags_at(unicode, p, end, ret_n);
+    return (flags & LK_CLASS_CJK) == cjk ? flags & LK_CLASS_MASK : END_OF_PART;
 }
 
 static inline bool in_word(unsigned class)
@@ -48,9 +44,9 @@ static inline const uint8_t *part_spaces(const struct lk_unicode *unicode, const
     const uint8_t *q = p;
     size_t n;
 
-    while (part_at(unicode, q, end, false, &n) == LK_CLASS_SPACE)
+    while (part_at(unicode, q, end, 0, &n) == LK_CLASS_SPACE)
         q += n;
-    if (q < end && part_at(unicode, q, end, false, &n) == END_OF_PART)
+    if (part_at(unicode, q, end, 0, &n) == END_OF_PART)
         end = q;
     return spaces(unicode, p, end, true);
 }
@@ -59,7 +55,7 @@ static inline const uint8_t *deepseek(const struct lk_unicode *unicode, const ui
                                       const uint8_t *end)
 {
     size_t n, next_n;
-    bool cjk = is_cjk(lk_decode(p, end, &n));
+    unsigned cjk = lk_flags_at(unicode, p, end, &n) & LK_CLASS_CJK;
     unsigned class = part_at(unicode, p, end, cjk, &n);
     unsigned next = part_at(unicode, p + n, end, cjk, &next_n);
     const uint8_t *q = p + n;
@@ -79,7 +75,7 @@ static inline const uint8_t *deepseek(const struct lk_unicode *unicode, const ui
     if (class == LK_CLASS_PUNCT || (*p == ' ' && next == LK_CLASS_PUNCT)) {
         while (part_at(unicode, q, end, cjk, &n) == LK_CLASS_PUNCT)
             q += n;
-        return cjk ? q : newlines(q, end);
+        return cjk != 0 ? q : newlines(q, end);
     }
     if (class == LK_CLASS_SPACE)
         return part_spaces(unicode, p, end);
@@ -94,7 +90,7 @@ static inline const uint8_t *deepseek(const struct lk_unicode *unicode, const ui
 }
 
 #ifdef __x86_64__
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE bool find(const struct lk_block *block, uint64_t *ret_cuts)
 {
     uint64_t word = block->upper | block->lower | block->uncased | block->mark, punct = block->punct;

@@ -29,7 +29,7 @@ static inline const uint8_t *gpt2(const struct lk_unicode *unicode, const uint8_
 }
 
 #ifdef __x86_64__
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE bool find(const struct lk_block *block, uint64_t *ret_cuts)
 {
     uint64_t letter = block->upper | block->lower | block->uncased;

@@ -30,10 +30,11 @@
 
 #define LK_BLOCK_BYTES 63
 
-#define LK_TARGET_BITS "bmi,bmi2,lzcnt,popcnt"
-#define LK_TARGET_AVX2 __attribute__((target("avx2," LK_TARGET_BITS)))
+#define LK_BITS "bmi,bmi2,lzcnt,popcnt"
+#define LK_TARGET_BITS __attribute__((target(LK_BITS)))
+#define LK_TARGET_AVX2 __attribute__((target("avx2," LK_BITS)))
 #define LK_TARGET_AVX512 \
-    __attribute__((target("avx2,avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2," LK_TARGET_BITS)))
+    __attribute__((target("avx2,avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2," LK_BITS)))
 #define LK_ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* Bit k of each: the k-th character of the block is one. Those not named as ASCII hold all of Unicode. */
@@ -76,12 +77,12 @@ enum {
 extern const uint8_t lk_ascii_kinds[128];
 
 /*
- * Completes a block with bytes above ASCII, given by @high and, of these, @continued (0x80 to 0xbf): sets
- * the classes of these characters and turns masks of bytes into masks of characters. False when it is no
- * UTF-8 (or what a text's end left of it), and the scalar code must say what to make of it.
+ * Complete a block that has bytes above ASCII: set the classes of these characters and turn masks of bytes
+ * into masks of characters. False when it is no UTF-8 (or what a text's end left of it), and the scalar code
+ * must say what to make of it.
  */
-bool lk_block_widen(struct lk_block *block, const struct lk_unicode *unicode, uint64_t high,
-                    uint64_t continued);
+bool lk_block_widen_avx2(struct lk_block *block, const struct lk_unicode *unicode);
+bool lk_block_widen_avx512(struct lk_block *block, const struct lk_unicode *unicode);
 
 /* Arithmetic on masks ----------------------------------------------------------------------------- */
 
@@ -106,7 +107,7 @@ LK_ALWAYS_INLINE uint64_t lk_past(uint64_t from, uint64_t runs)
 
 /* Those of @from (one bit in each of some @runs) whose run is followed by one of @what. The ends are as many
  * as the beginnings and in the same order, so the k-th of one belongs to the k-th of the other. */
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE uint64_t lk_followed(uint64_t from, uint64_t runs, uint64_t what)
 {
     return _pdep_u64(_pext_u64(what, lk_past(from, runs)), from);
@@ -124,7 +125,7 @@ LK_ALWAYS_INLINE uint64_t lk_threes(uint64_t runs)
 
 /* Where pieces of @space begin under "\s*[\r\n]+|\s+(?!\S)|\s+": with each run; after its last newline; and
  * with its last character if that is no newline and one of the same text follows it (@inner: one does). */
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE uint64_t lk_space_cuts(const struct lk_block *block, uint64_t space, uint64_t inner)
 {
     uint64_t newline = block->newline & space, plain = space & ~newline;
@@ -136,7 +137,7 @@ LK_ALWAYS_INLINE uint64_t lk_space_cuts(const struct lk_block *block, uint64_t s
 
 /* Where what was worked out stands whatever follows the block: not in a run of spaces at its end, of which
  * only the beginning is sure. */
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE uint64_t lk_settled(const struct lk_block *block)
 {
     if (block->whole)
@@ -144,14 +145,14 @@ LK_ALWAYS_INLINE uint64_t lk_settled(const struct lk_block *block)
     return ~UINT64_C(0) >> (_lzcnt_u64(block->known & ~block->space) - 1) & block->known;
 }
 
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE const uint8_t *lk_block_at(const struct lk_block *block, uint64_t bit)
 {
     return block->p + _tzcnt_u64(_pdep_u64(bit, block->is_start));
 }
 
 /* Characters of the contraction that begins with the apostrophe @bit, 0: it begins none. */
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE size_t lk_contraction_chars(const struct lk_block *block, uint64_t bit, bool any_case)
 {
     const uint8_t *p = lk_block_at(block, bit);
@@ -161,7 +162,7 @@ LK_ALWAYS_INLINE size_t lk_contraction_chars(const struct lk_block *block, uint6
 }
 
 /* @cuts after the contractions that begin at some of @from, where pieces begin: cut behind, not within. */
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE uint64_t lk_cut_contractions(const struct lk_block *block, uint64_t from,
                                               bool any_case, uint64_t cuts)
 {
@@ -194,7 +195,6 @@ LK_ALWAYS_INLINE bool lk_block_read_avx512(struct lk_block *block, const struct 
                                              _mm512_load_si512(lk_ascii_kinds + 64));
 #define KIND(kind) _mm512_test_epi8_mask(kinds, _mm512_set1_epi8(kind))
 #define IS(byte) _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8(byte))
-    uint64_t high = _mm512_movepi8_mask(v);
     block->upper = KIND(LK_KIND_UPPER);
     block->lower = KIND(LK_KIND_LOWER);
     block->number = KIND(LK_KIND_DIGIT);
@@ -207,11 +207,10 @@ LK_ALWAYS_INLINE bool lk_block_read_avx512(struct lk_block *block, const struct 
     block->blank = IS(' ');
     block->apostrophe = IS('\'');
     block->slash = IS('/');
-    if (__builtin_expect(high == 0, 1))
+    if (__builtin_expect(_mm512_movepi8_mask(v) == 0, 1))
         return true;
     struct lk_block wide = *block; /* so that the block itself may stay in registers */
-    uint64_t continued = _mm512_cmplt_epi8_mask(v, _mm512_set1_epi8((char)0xc0));
-    bool ok = lk_block_widen(&wide, unicode, high, continued);
+    bool ok = lk_block_widen_avx512(&wide, unicode);
     *block = wide;
     return ok;
 #undef KIND
@@ -260,6 +259,13 @@ LK_ALWAYS_INLINE struct lk_halves lk_halves_at(const uint8_t *p, const uint8_t *
 }
 
 LK_TARGET_AVX2
+LK_ALWAYS_INLINE void lk_halves_put(uint8_t *p, struct lk_halves v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, v.low);
+    _mm256_storeu_si256((__m256i *)(void *)(p + 32), v.high);
+}
+
+LK_TARGET_AVX2
 LK_ALWAYS_INLINE bool lk_block_read_avx2(struct lk_block *block, const struct lk_unicode *unicode,
                                          const uint8_t *p, const uint8_t *end)
 {
@@ -282,7 +288,7 @@ LK_ALWAYS_INLINE bool lk_block_read_avx2(struct lk_block *block, const struct lk
     if (__builtin_expect(high == 0, 1))
         return true;
     struct lk_block wide = *block; /* so that the block itself may stay in registers */
-    bool ok = lk_block_widen(&wide, unicode, high, lk_bytes_between(v, 0x80, 0xbf) & block->known);
+    bool ok = lk_block_widen_avx2(&wide, unicode);
     *block = wide;
     return ok;
 }

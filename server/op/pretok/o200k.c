@@ -97,7 +97,7 @@ LK_ALWAYS_INLINE void place_marks(const struct lk_block *block, struct roles *ro
 }
 
 /* Contractions end words; what follows begins a piece. Takes their characters out of all roles. */
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE void take_contractions(const struct lk_block *block, struct roles *roles)
 {
     uint64_t word = roles->upper | roles->lower | roles->both;
@@ -118,7 +118,7 @@ LK_ALWAYS_INLINE void take_contractions(const struct lk_block *block, struct rol
 
 /* Where words are cut within: at an upper case letter after a lower case one, whatever is in both classes
  * between them; and after the last of both if only upper case follows to the end of the run. */
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE uint64_t case_cuts(const struct lk_block *block, const struct roles *roles)
 {
     uint64_t lower = roles->lower, cuts = 0;
@@ -134,7 +134,7 @@ LK_ALWAYS_INLINE uint64_t case_cuts(const struct lk_block *block, const struct r
     return cuts | (roles->upper & lower << 1);
 }
 
-__attribute__((target(LK_TARGET_BITS)))
+LK_TARGET_BITS
 LK_ALWAYS_INLINE bool find(const struct lk_block *block, uint64_t *ret_cuts, size_t digits,
                            bool contractions)
 {

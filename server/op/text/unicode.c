@@ -38,6 +38,8 @@ void lk_unicode_init(struct lk_unicode *unicode)
                lk_category_ranges[i].last - lk_category_ranges[i].first + 1);
     memset(&flags['\t'], LK_CLASS_SPACE, '\r' - '\t' + 1); /* those that are no Z */
     flags[0x85] = LK_CLASS_SPACE;
+    for (uint32_t c = 0x3040; c <= 0x9fa5; c = c == 0x30ff ? 0x4e00 : c + 1)
+        flags[c] |= LK_CLASS_CJK;
     lk_unicode_pack(unicode, flags);
 }
 

@@ -22,7 +22,8 @@ enum lk_class {
     LK_CLASS_MASK = 7,
     LK_CLASS_WORD = 8,         /* flags: \w of the added-token matcher, */
     LK_CLASS_NUMERIC = 16,     /* what the pre-tokenizer Digits, */
-    LK_CLASS_PUNCTUATION = 32, /* and what Punctuation cuts out */
+    LK_CLASS_PUNCTUATION = 32, /* what Punctuation cuts out, */
+    LK_CLASS_CJK = 64,         /* and what DeepSeek-V3 keeps apart: U+3040 to U+30FF, U+4E00 to U+9FA5 */
 };
 
 #define LK_UNICODE_PAGES (0x110000 / 256)
