@@ -1,25 +1,17 @@
 /*
- * Byte pair encoding (Sennrich, Haddow, Birch 2016) over bytes (GPT-2) or characters: a piece starts as
- * its symbols' tokens; as long as two neighbours are a known pair, the pair of lowest rank is replaced
- * by its token, the leftmost one where several have that rank.
+ * The tables, and merging of short pieces.
  *
  * Up to 64 symbols stay where they are in an array; a word of bits says which are left, so that a
- * symbol's neighbours are found by counting zeros. The next pair is the minimum of the array of rank and
- * place in one number: that beats any structure for so few. Longer pieces use a doubly linked list and a
- * binary heap of (rank, place). An entry of the heap is stale when the pair at its place has another
- * rank by now; pairs of one rank have one result. Each merge adds at most two entries, so the whole is
- * O(n log n), whatever the text.
+ * symbol's neighbours are found by counting zeros. The next pair is the minimum of an array of rank and
+ * place in one number: that beats any structure for so few. Long pieces: bpe_long.c.
  */
 #include "op/tokenise/bpe.h"
 
 #include <stdlib.h>
 
 #define SMALL 64u
-#define SMALL_RANKS ((1u << 26) - 1) /* so many fit into 32 bits together with a place */
 #define NONE LK_NO_MERGE
-#define NOWHERE UINT32_MAX
 #define MAYBE_BITS 8u /* a pair, at least: one in 8 of what is no pair is taken for one at most */
-#define SCRATCH_KEPT 65536u /* symbols */
 
 #define M(n) ((n) >= 8 ? UINT64_MAX : (UINT64_C(1) << ((n) * 8 & 63)) - 1)
 #define K(n) {M(n), (n) > 8 ? M((n)-8) : 0}
@@ -66,46 +58,11 @@ void lk_bpe_done(struct lk_bpe *bpe)
     *bpe = (struct lk_bpe){0};
 }
 
-static inline uint64_t pair_key(uint32_t left, uint32_t right)
-{
-    return (uint64_t)left << 32 | right;
-}
-
-static inline uint64_t pair_hash(uint64_t key)
-{
-    return key * 0x9e3779b97f4a7c15u;
-}
-
-/* The pair's entry, or the free one where it belongs. */
-static inline struct lk_pair *find_pair(const struct lk_bpe *bpe, uint64_t key, uint64_t hash)
-{
-    size_t at = (size_t)(hash >> 32) & bpe->pairs_mask;
-
-    while (bpe->pairs[at].key != key && bpe->pairs[at].key != NONE)
-        at = (at + 1) & bpe->pairs_mask;
-    return &bpe->pairs[at];
-}
-
-/* False: it is no pair. */
-static inline bool maybe_pair(const struct lk_bpe *bpe, uint64_t hash)
-{
-    uint64_t bit = hash >> bpe->maybe_shift;
-    return bpe->maybe[bit / 64] >> (bit % 64) & 1;
-}
-
-static inline uint64_t merge_of(const struct lk_bpe *bpe, uint32_t left, uint32_t right)
-{
-    uint64_t key = pair_key(left, right), hash = pair_hash(key);
-
-    /* A free entry has NONE for its merge, too. */
-    return maybe_pair(bpe, hash) ? find_pair(bpe, key, hash)->merge : NONE;
-}
-
 void lk_bpe_add_pair(struct lk_bpe *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32_t id)
 {
-    uint64_t key = pair_key(left, right);
-    uint64_t hash = pair_hash(key), bit = hash >> bpe->maybe_shift;
-    struct lk_pair *pair = find_pair(bpe, key, hash);
+    uint64_t key = lk_pair_key(left, right);
+    uint64_t hash = lk_pair_hash(key), bit = hash >> bpe->maybe_shift;
+    struct lk_pair *pair = lk_find_pair(bpe, key, hash);
 
     if (pair->key == NONE) {
         LK_CHECK(bpe->pairs_n < bpe->pairs_mask); /* one stays free: it ends a search */
@@ -113,6 +70,7 @@ void lk_bpe_add_pair(struct lk_bpe *bpe, uint32_t left, uint32_t right, uint32_t
     }
     bpe->maybe[bit / 64] |= UINT64_C(1) << (bit % 64);
     *pair = (struct lk_pair){.key = key, .merge = (uint64_t)rank << 32 | id};
+    LK_CHECK(rank < LK_RANKS_MAX);
     if (rank >= bpe->ranks_n)
         bpe->ranks_n = rank + 1;
 }
@@ -129,7 +87,7 @@ void lk_bpe_finish(struct lk_bpe *bpe)
     bpe->byte_pairs = lk_zalloc(65536, sizeof *bpe->byte_pairs);
     for (unsigned left = 0; left < 256; left++)
         for (unsigned right = 0; right < 256; right++)
-            bpe->byte_pairs[left << 8 | right] = merge_of(bpe, ids[left], ids[right]);
+            bpe->byte_pairs[left << 8 | right] = lk_merge_of(bpe, ids[left], ids[right]);
 }
 
 void lk_bpe_add_word(struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_t id)
@@ -146,7 +104,7 @@ void lk_bpe_add_word(struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_
     bpe->words[at] = (struct lk_word){.key = key, .id = id};
 }
 
-/* ---- few symbols ---- */
+/* ---- short pieces ---- */
 
 /* Up to 64 symbols; those at a place whose bit is not set are gone. */
 struct small {
@@ -192,12 +150,12 @@ static inline void small_merge(const struct lk_bpe *bpe, struct small *small, un
     after &= after - 1;
     unsigned next = after == 0 ? 0 : (unsigned)__builtin_ctzll(after);
     unsigned prev = before == 0 ? 0 : 63 - (unsigned)__builtin_clzll(before);
-    uint64_t right = pair_key(id, small->ids[next]), left = pair_key(small->ids[prev], id);
-    uint64_t right_hash = pair_hash(right), left_hash = pair_hash(left);
-    bool right_maybe = maybe_pair(bpe, right_hash), left_maybe = maybe_pair(bpe, left_hash);
-    small_set(small, at, right_maybe && after != 0 ? find_pair(bpe, right, right_hash)->merge : NONE);
+    uint64_t right = lk_pair_key(id, small->ids[next]), left = lk_pair_key(small->ids[prev], id);
+    uint64_t right_hash = lk_pair_hash(right), left_hash = lk_pair_hash(left);
+    bool right_maybe = lk_maybe_pair(bpe, right_hash), left_maybe = lk_maybe_pair(bpe, left_hash);
+    small_set(small, at, right_maybe && after != 0 ? lk_find_pair(bpe, right, right_hash)->merge : NONE);
     if (before != 0)
-        small_set(small, prev, left_maybe ? find_pair(bpe, left, left_hash)->merge : NONE);
+        small_set(small, prev, left_maybe ? lk_find_pair(bpe, left, left_hash)->merge : NONE);
 }
 
 static size_t small_gather(const struct small *small)
@@ -217,7 +175,7 @@ static size_t merge_small(const struct lk_bpe *bpe, const uint8_t *bytes, uint32
 
     for (unsigned i = 0; i + 1 < n; i++)
         small_set(&small, i, bytes != NULL ? bpe->byte_pairs[bytes[i] << 8 | bytes[i + 1]]
-                                           : merge_of(bpe, ids[i], ids[i + 1]));
+                                           : lk_merge_of(bpe, ids[i], ids[i + 1]));
     for (size_t i = n - 1; i < padded; i++)
         small.keys[i] = UINT32_MAX;
     for (uint32_t key; (key = minimum(small.keys, padded)) != UINT32_MAX;)
@@ -225,131 +183,15 @@ static size_t merge_small(const struct lk_bpe *bpe, const uint8_t *bytes, uint32
     return small_gather(&small);
 }
 
-/* ---- many symbols ---- */
-
-static void sift_down(uint64_t *heap, size_t n, size_t at)
-{
-    uint64_t item = heap[at];
-
-    for (size_t child; (child = at * 2 + 1) < n; at = child) {
-        child += child + 1 < n && heap[child + 1] < heap[child];
-        if (heap[child] >= item)
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = item;
-}
-
-static void sift_up(uint64_t *heap, size_t at)
-{
-    uint64_t item = heap[at];
-
-    for (size_t parent; at > 0 && heap[parent = (at - 1) / 2] > item; at = parent)
-        heap[at] = heap[parent];
-    heap[at] = item;
-}
-
-static void reserve(struct lk_bpe_scratch *scratch, size_t n)
-{
-    if (n <= scratch->cap)
-        return;
-    scratch->cap = n < 4096 ? 4096 : n;
-    free(scratch->symbols);
-    free(scratch->heap);
-    scratch->symbols = lk_zalloc(scratch->cap, sizeof *scratch->symbols);
-    scratch->heap = lk_zalloc(scratch->cap * 2, sizeof *scratch->heap);
-}
-
-/* Sets the pair that begins at @at anew; a known one goes into the heap. Returns the heap's size. */
-static size_t renew(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, size_t heap_n,
-                    uint32_t at)
-{
-    struct lk_symbol *symbol = &scratch->symbols[at];
-
-    symbol->best = symbol->next == NOWHERE
-                       ? NONE
-                       : merge_of(bpe, symbol->id, scratch->symbols[symbol->next].id);
-    if (symbol->best != NONE) {
-        LK_CHECK(heap_n < scratch->cap * 2);
-        scratch->heap[heap_n] = (symbol->best & 0xffffffff00000000u) | at;
-        sift_up(scratch->heap, heap_n++);
-    }
-    return heap_n;
-}
-
-static size_t fill(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, const uint32_t *ids,
-                   size_t n)
-{
-    struct lk_symbol *symbols = scratch->symbols;
-    size_t heap_n = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        symbols[i].id = ids[i];
-        symbols[i].prev = i == 0 ? NOWHERE : (uint32_t)i - 1;
-        symbols[i].next = i + 1 == n ? NOWHERE : (uint32_t)i + 1;
-        symbols[i].best = i + 1 == n ? NONE : merge_of(bpe, ids[i], ids[i + 1]);
-        if (symbols[i].best != NONE)
-            scratch->heap[heap_n++] = (symbols[i].best & 0xffffffff00000000u) | i;
-    }
-    for (size_t i = heap_n / 2; i-- > 0;)
-        sift_down(scratch->heap, heap_n, i);
-    return heap_n;
-}
-
-static size_t merge_large(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, uint32_t *ids,
-                          size_t n)
-{
-    reserve(scratch, n);
-    struct lk_symbol *symbols = scratch->symbols;
-    uint64_t *heap = scratch->heap;
-    size_t heap_n = fill(bpe, scratch, ids, n), count = 0;
-
-    while (heap_n > 0) {
-        uint64_t top = heap[0];
-        uint32_t at = (uint32_t)top;
-        heap[0] = heap[--heap_n];
-        if (heap_n > 1)
-            sift_down(heap, heap_n, 0);
-        struct lk_symbol *symbol = &symbols[at];
-        if (symbol->best == NONE || symbol->best >> 32 != top >> 32)
-            continue;
-        symbol->id = (uint32_t)symbol->best;
-        struct lk_symbol *gone = &symbols[symbol->next];
-        gone->best = NONE;
-        symbol->next = gone->next;
-        if (symbol->next != NOWHERE)
-            symbols[symbol->next].prev = at;
-        heap_n = renew(bpe, scratch, heap_n, at);
-        if (symbol->prev != NOWHERE)
-            heap_n = renew(bpe, scratch, heap_n, symbol->prev);
-    }
-    for (uint32_t at = 0; at != NOWHERE; at = symbols[at].next)
-        ids[count++] = symbols[at].id;
-    return count;
-}
-
 size_t lk_bpe_merge(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, const uint8_t *bytes,
                     size_t n, uint32_t *ret_ids)
 {
-    LK_CHECK(n < NOWHERE);
+    LK_CHECK(n < UINT32_MAX);
     size_t count = lk_alphabet_ids(&bpe->alphabet, bytes, n, ret_ids);
 
     if (count < 2)
         return count;
-    if (count <= SMALL && bpe->ranks_n <= SMALL_RANKS)
+    if (count <= SMALL)
         return merge_small(bpe, bpe->byte_pairs == NULL ? NULL : bytes, ret_ids, count);
-    return merge_large(bpe, scratch, ret_ids, count);
-}
-
-void lk_bpe_scratch_done(struct lk_bpe_scratch *scratch)
-{
-    free(scratch->symbols);
-    free(scratch->heap);
-    *scratch = (struct lk_bpe_scratch){0};
-}
-
-void lk_bpe_scratch_trim(struct lk_bpe_scratch *scratch)
-{
-    if (scratch->cap > SCRATCH_KEPT)
-        lk_bpe_scratch_done(scratch);
+    return lk_bpe_merge_long(bpe, scratch, ret_ids, count);
 }

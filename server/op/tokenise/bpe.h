@@ -1,5 +1,8 @@
 /*
- * Byte pair encoding of one piece of text, and the tables it needs.
+ * Byte pair encoding of one piece of text (Sennrich, Haddow, Birch 2016), over bytes (GPT-2) or over
+ * characters (SentencePiece): a piece starts as its symbols' tokens; as long as two neighbours are a
+ * known pair, the pair of lowest rank is replaced by its token, the leftmost one where several have that
+ * rank.
  */
 #ifndef LK_OP_TOKENISE_BPE_H
 #define LK_OP_TOKENISE_BPE_H
@@ -15,6 +18,7 @@ struct lk_key {
 };
 
 #define LK_KEY_BYTES 15
+#define LK_RANKS_MAX ((1u << 26) - 1) /* so many fit into 32 bits together with a place below 64 */
 
 /* What a pair of neighbours becomes: rank << 32 | id, or LK_NO_MERGE. */
 #define LK_NO_MERGE UINT64_MAX
@@ -43,20 +47,34 @@ struct lk_bpe {
     struct lk_names long_words; /* the same, longer than LK_KEY_BYTES */
 };
 
-/* One thread's memory for long pieces. Zeroed = empty. */
+#define LK_WAITING_PLACES 14
+
+/* One thread's memory for long pieces; see bpe_long.c. Zeroed = empty. */
 struct lk_bpe_scratch {
     struct lk_symbol {
-        uint64_t best; /* rank << 32 | id of the pair that begins here, or UINT64_MAX */
         uint32_t id, prev, next;
+        uint32_t rank, made; /* of the pair that begins here */
     } *symbols;
-    uint64_t *heap; /* rank << 32 | symbol */
-    size_t cap;     /* symbols; the heap has twice as many */
+    struct lk_waiting {
+        uint32_t at[LK_WAITING_PLACES]; /* the last @n of them */
+        uint32_t n, next;
+    } *waiting; /* a line of memory each, in the lists of @first or in the one of free ones */
+    size_t cap, waiting_cap;
+    uint32_t waiting_free, waiting_n;
+    struct lk_table symbols_table, waiting_table; /* what they lie in */
+    uint32_t *first; /* by rank: a list of places where a pair has or had it */
+    uint64_t *ranks, *ranks_far; /* bits: the lists that are not empty; the words of @ranks that are not 0 */
+    uint32_t ranks_n;
+    struct lk_tokens places, spare; /* of the rank at work */
+    uint64_t *early; /* a binary heap: pairs of the rank at work, or below, that came up since */
+    size_t early_n, early_cap;
 };
 
 /* Makes room for @pairs merges and @words short words. Every id of @bpe is unset. */
 void lk_bpe_init(struct lk_bpe *bpe, size_t pairs, size_t words);
 void lk_bpe_done(struct lk_bpe *bpe);
-/* At most @pairs of them; the last rank given for a pair counts. */
+/* At most @pairs of them, with ranks below LK_RANKS_MAX; the last one given for a pair counts. Pairs of the
+ * same rank become the same token. */
 void lk_bpe_add_pair(struct lk_bpe *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
 /* At most @words of them with up to LK_KEY_BYTES bytes; no string twice. */
 void lk_bpe_add_word(struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_t id);
@@ -64,11 +82,13 @@ void lk_bpe_add_word(struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_
 void lk_bpe_finish(struct lk_bpe *bpe);
 
 /*
- * Merges @n bytes (1 … 2^32 - 2) by rank, leftmost first among equals, and writes the ids to @ret_ids,
- * which has room for @n of them; returns how many. Bytes without a token vanish, as in the reference.
+ * Merges @n bytes (1 … 2^32 - 2) and writes the ids to @ret_ids, which has room for @n of them; returns how many. Bytes without a token vanish, as in the reference.
  */
 size_t lk_bpe_merge(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, const uint8_t *bytes,
                     size_t n, uint32_t *ret_ids);
+/* The same for initial ids of any number, by memory for them; what lk_bpe_merge does with a long piece. */
+size_t lk_bpe_merge_long(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, uint32_t *ids,
+                         size_t n);
 void lk_bpe_scratch_done(struct lk_bpe_scratch *scratch);
 /* Gives back what only an extraordinary piece needed. */
 void lk_bpe_scratch_trim(struct lk_bpe_scratch *scratch);
@@ -121,6 +141,41 @@ static inline uint32_t lk_bpe_word(const struct lk_bpe *bpe, struct lk_key key, 
         if (bpe->words[at].key.lo == key.lo && bpe->words[at].key.hi == key.hi)
             return bpe->words[at].id;
     return LK_NO_ID;
+}
+
+static inline uint64_t lk_pair_key(uint32_t left, uint32_t right)
+{
+    return (uint64_t)left << 32 | right;
+}
+
+static inline uint64_t lk_pair_hash(uint64_t key)
+{
+    return key * 0x9e3779b97f4a7c15u;
+}
+
+/* The pair's entry, or the free one where it belongs. */
+static inline struct lk_pair *lk_find_pair(const struct lk_bpe *bpe, uint64_t key, uint64_t hash)
+{
+    size_t at = (size_t)(hash >> 32) & bpe->pairs_mask;
+
+    while (bpe->pairs[at].key != key && bpe->pairs[at].key != LK_NO_MERGE)
+        at = (at + 1) & bpe->pairs_mask;
+    return &bpe->pairs[at];
+}
+
+/* False: it is no pair. */
+static inline bool lk_maybe_pair(const struct lk_bpe *bpe, uint64_t hash)
+{
+    uint64_t bit = hash >> bpe->maybe_shift;
+    return bpe->maybe[bit / 64] >> (bit % 64) & 1;
+}
+
+static inline uint64_t lk_merge_of(const struct lk_bpe *bpe, uint32_t left, uint32_t right)
+{
+    uint64_t key = lk_pair_key(left, right), hash = lk_pair_hash(key);
+
+    /* A free entry has LK_NO_MERGE for its merge, too. */
+    return lk_maybe_pair(bpe, hash) ? lk_find_pair(bpe, key, hash)->merge : LK_NO_MERGE;
 }
 
 #endif

@@ -376,6 +376,9 @@ enum lk_code lk_build(struct lk_tokenizer *tokenizer, const struct lk_bpe_files 
                       struct lk_err *err)
 {
     LK_TRY(check_ids(&files->names, err));
+    if (files->merges_n > LK_RANKS_MAX)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "%zu merges, expected at most %u", files->merges_n,
+                       LK_RANKS_MAX);
     bool *spelled = lk_zalloc(files->names.n + 1, sizeof *spelled);
 
     lk_unicode_init(&tokenizer->unicode);
