@@ -4,7 +4,7 @@
  * A cutter is one way of cutting. Each family of known regular expressions has one file here, with
  * the scalar code that defines it and, where that pays, code that finds the same pieces by vector
  * instructions; which one runs is decided when a cutter is made, never while it cuts. What is no
- * known family goes through PCRE2 with our own Unicode tables (regex.c), or is refused.
+ * known family goes through an engine of our own (regex.c), or is refused. See README.md.
  */
 #ifndef LK_OP_PRETOK_PRETOK_H
 #define LK_OP_PRETOK_PRETOK_H
@@ -22,7 +22,8 @@ struct lk_cutter;
  * from there: a cutter keeps no state between calls. Every piece has at least one byte, and the pieces
  * of a text are the same however often it was stopped between two of them. @end is what look-ahead takes
  * for the end of the text; @p is what look-behind would take for its beginning (no family has any).
- * @text is valid UTF-8 by contract; should it not be, this stays inside of it all the same.
+ * The text is valid UTF-8 by contract; should it not be, this stays inside of it all the same. All of
+ * @ret_stops may be written to, whatever is returned.
  *
  * Many at a time, so that finding pieces and looking them up are two short loops, not one long one.
  */
