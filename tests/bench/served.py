@@ -78,7 +78,7 @@ def recipe(data, tokenizer, lanes=8, batch=8, pipeline="same", shuffle=1024, pac
 class Daemon:
     """One lanekeeperd on a folder of its own; the index and the snapshots outlive its processes."""
 
-    def __init__(self, build, recipe_text, index, every=100):
+    def __init__(self, build, recipe_text, index, every=100, counts=None):
         self.build = build
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lk-bench-"))
         self.snapshots = self.dir / "snapshots"
@@ -91,7 +91,8 @@ class Daemon:
             f"{recipe_text}runtime:\n  run_dir: {self.dir}/run\n"
             f"  listen: [\"ipc://{self.dir}/run/lk.sock\", \"tcp://127.0.0.1:{self.port}\"]\n"
             f"  workers: 2\n  arena: 256MiB\n  prefetch_steps: 8\n  index_dir: {index}\n"
-            f"  log_level: warn\n  snapshots: {{dir: {self.snapshots}, every: {every}, keep: 8}}\n")
+            f"  log_level: warn\n  snapshots: {{dir: {self.snapshots}, every: {every}, keep: 8}}\n"
+            + (f"  counts: {counts}\n" if counts else ""))
         (self.dir / "run").mkdir()
 
     def __enter__(self):

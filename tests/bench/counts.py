@@ -1,0 +1,52 @@
+"""What the counts cache saves and costs: seeking over known counts against measuring, bytes a row."""
+import json
+import shutil
+import statistics
+import subprocess
+import time
+
+from served import Consumer, Daemon, recipe
+
+STEP = 5000
+
+
+def seek(daemon):
+    """Seconds until a trainer has the first batch of a step that is far away, from a daemon that is warm."""
+    daemon.start()
+    near = Consumer(daemon, 0, 1)  # workers are there, and have loaded the tokenizer
+    near.first()
+    near.last()
+    near.close()
+    began = time.monotonic_ns()
+    far = Consumer(daemon, STEP, STEP + 1)
+    seconds = (far.first() - began) / 1e9
+    far.last()
+    far.close()
+    used = daemon.status()["counts"]["rows_used"]
+    daemon.kill()
+    return seconds, used
+
+
+def counts(bench, runs):
+    folder = bench.dir / "counts"
+    shutil.rmtree(folder, ignore_errors=True)
+    text = recipe(bench.data, bench.gpt2 / "tokenizer.json")
+    with Daemon(bench.build, text, bench.dir / "index", every=0, counts="{size: 0}") as without, \
+         Daemon(bench.build, text, bench.dir / "index", every=0, counts=f"{{dir: {folder}}}") as known:
+        said = json.loads(subprocess.run([bench.build / "lanekeeper", "measure", known.config, "--json"], check=True,
+                                         stdout=subprocess.PIPE, text=True).stdout)
+        rows = sum(d["rows"] for d in said["datasets"])
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        bench.put("counts.bytes_per_row", size / rows, "bytes", 3.0, f"{rows} rows of docs, man and code; files whole")
+        measured, fed = [], []
+        for _ in range(runs):
+            measured.append(seek(without)[0])
+            seconds, used = seek(known)
+            if used == 0:
+                raise RuntimeError("no counts were used:\n" + known.log()[-2000:])
+            fed.append(seconds)
+    ratio = statistics.median(measured) / statistics.median(fed)
+    words = f"first batch of step {STEP}, 8 lanes, batch 8, no snapshots, from a running daemon"
+    bench.put("seek.counts_s", statistics.median(fed), "s", settings=words + ", counts known")
+    bench.put("seek.measured_s", statistics.median(measured), "s", settings=words + ", measuring what comes before")
+    bench.put("seek.counts_ratio", ratio, "ratio", 20.0, "seek.measured_s over seek.counts_s")
