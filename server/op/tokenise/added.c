@@ -12,6 +12,8 @@ void lk_added_done(struct lk_added *added)
     free(added->tokens);
     free(added->raw.sorted);
     free(added->normal.sorted);
+    free(added->raw.pairs);
+    free(added->normal.pairs);
     lk_names_done(&added->texts);
     lk_names_done(&added->patterns[0]);
     lk_names_done(&added->patterns[1]);
@@ -43,26 +45,41 @@ static int compare(const void *a, const void *b)
     return (x->pattern_n > y->pattern_n) - (x->pattern_n < y->pattern_n);
 }
 
+/* Where each first byte begins among the sorted, and which bytes follow it. */
+static void index_beginnings(struct lk_added_set *set)
+{
+    size_t at = 0;
+
+    set->pairs = lk_zalloc(65536 / 64, sizeof *set->pairs);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        set->from[byte] = (uint32_t)at;
+        for (; at < set->n && set->sorted[at]->pattern[0] == byte; at++) {
+            const struct lk_added_token *token = set->sorted[at];
+            uint64_t *row = set->pairs + byte * 4;
+            if (token->pattern_n == 1)
+                memset(row, 0xff, 4 * sizeof *row);
+            else
+                row[token->pattern[1] >> 6] |= UINT64_C(1) << (token->pattern[1] & 63);
+        }
+        set->first[byte] = at > set->from[byte];
+        if (at - set->from[byte] == set->n)
+            set->only_first = (int)byte;
+    }
+    set->from[256] = (uint32_t)at;
+}
+
 static void collect(struct lk_added *added, struct lk_added_set *set, bool normalized)
 {
     set->only_first = -1;
     set->sorted = lk_zalloc(added->n + 1, sizeof *set->sorted);
     for (size_t i = 0; i < added->n; i++) {
         const struct lk_added_token *token = &added->tokens[i];
-        if (token->normalized != normalized || token->pattern_n == 0)
-            continue;
-        set->only_first = set->n == 0 || set->only_first == token->pattern[0]
-                              ? token->pattern[0]
-                              : -1;
-        set->first[token->pattern[0]] = true;
-        set->sorted[set->n++] = token;
-    }
-    for (size_t i = 0, firsts = 0; i < 256; i++) {
-        firsts += set->first[i];
-        if (firsts > 1)
-            set->only_first = -1;
+        if (token->normalized == normalized && token->pattern_n > 0)
+            set->sorted[set->n++] = token;
     }
     qsort(set->sorted, set->n, sizeof *set->sorted, compare);
+    if (set->n > 0)
+        index_beginnings(set);
 }
 
 void lk_added_sort(struct lk_added *added)
@@ -98,14 +115,14 @@ static size_t lower(const struct lk_added_set *set, size_t low, size_t high, siz
     return low;
 }
 
-/* The longest pattern that the text at @p begins with, or NULL. */
+/* The longest pattern that the text at @p begins with, or NULL; some pattern begins with its first byte. */
 static const struct lk_added_token *longest(const struct lk_added_set *set, const uint8_t *p,
                                             const uint8_t *end)
 {
-    const struct lk_added_token *found = NULL;
-    size_t low = 0, high = set->n;
+    size_t low = set->from[*p], high = set->from[*p + 1];
+    const struct lk_added_token *found = set->sorted[low]->pattern_n == 1 ? set->sorted[low] : NULL;
 
-    for (size_t at = 0; p + at < end; at++) {
+    for (size_t at = 1; p + at < end; at++) {
         low = lower(set, low, high, at, p[at]);
         high = lower(set, low, high, at, p[at] + 1u);
         if (low == high)
@@ -116,18 +133,39 @@ static const struct lk_added_token *longest(const struct lk_added_set *set, cons
     return found;
 }
 
+/* May a token begin with these two bytes? */
+static inline bool may_begin(const struct lk_added_set *set, uint8_t first, uint8_t second)
+{
+    return set->pairs[first * 4u + (second >> 6)] >> (second & 63) & 1;
+}
+
+static const uint8_t *next_first(const struct lk_added_set *set, const uint8_t *p, const uint8_t *end)
+{
+    const bool *first = set->first;
+
+    if (set->only_first >= 0) {
+        const uint8_t *hit = memchr(p, set->only_first, (size_t)(end - p));
+        return hit == NULL ? end : hit;
+    }
+    while (end - p >= 8 && !(first[p[0]] | first[p[1]] | first[p[2]] | first[p[3]] | first[p[4]] |
+                             first[p[5]] | first[p[6]] | first[p[7]]))
+        p += 8;
+    while (p < end && !first[*p])
+        p++;
+    return p;
+}
+
+/* The next place at or after @p where a token may begin. */
 static const uint8_t *candidate(const struct lk_added_set *set, const uint8_t *p,
                                 const uint8_t *end)
 {
     if (set->n == 0)
         return end;
-    if (set->only_first >= 0) {
-        const uint8_t *hit = memchr(p, set->only_first, (size_t)(end - p));
-        return hit == NULL ? end : hit;
+    for (;; p++) {
+        p = next_first(set, p, end);
+        if (end - p < 2 || may_begin(set, p[0], p[1]))
+            return p;
     }
-    while (p < end && !set->first[*p])
-        p++;
-    return p;
 }
 
 /* Start of the character that ends at @p > @start. */

@@ -24,12 +24,14 @@ struct lk_added {
     struct lk_names texts;       /* text → number in tokens */
     struct lk_names patterns[2]; /* pattern → number, of raw and of normalised tokens */
     /* Tokens looked for in the text as it is, and those looked for in normalised text: each sorted
-     * by pattern, with a set of first bytes. */
+     * by pattern, with a table of how they begin. */
     struct lk_added_set {
         const struct lk_added_token **sorted;
         size_t n;
-        bool first[256];
-        int only_first; /* the one first byte of all patterns, or -1 */
+        uint32_t from[257]; /* those that begin with byte b: from[b] up to from[b + 1] in sorted */
+        bool first[256];    /* there are such */
+        uint64_t *pairs;    /* a bit for each two bytes that text with a token may begin with; 8 KiB */
+        int only_first;     /* the one first byte of all patterns, or -1 */
     } raw, normal;
 };
 
