@@ -700,13 +700,14 @@ static bool can_be_empty(const struct lk_node *node)
 }
 
 /* One part takes the character, the others are empty; a possessive part before it might take it first.
- * Parts within groups were not asked for conditions, so only single characters may be left out. */
+ * What is taken no times has no condition to meet; parts within groups that are taken were not asked for
+ * theirs, so of these only single characters may be left out. */
 static bool may_be_left_out(const struct lk_regex_tree *tree, const struct lk_node *node, bool before)
 {
     if (node->kind == LK_NODE_EMPTY)
         return true;
     return can_be_empty(node) && node->kind == LK_NODE_REPEAT &&
-           tree->nodes[node->child].kind == LK_NODE_SET &&
+           (node->min == 0 || tree->nodes[node->child].kind == LK_NODE_SET) &&
            !(before && node->how == LK_REPEAT_POSSESSIVE);
 }
 

@@ -618,6 +618,34 @@ START_TEST(a_refused_document_names_its_first_special_token) /* RC-059, special_
 }
 END_TEST
 
+/* Text between matches would be lost: such a file is read only when there can be none. o200k's pattern ends
+ * in a group that may be left out. */
+START_TEST(text_between_matches_is_never_lost)
+{
+    static const struct {
+        const char *pattern;
+        bool read;
+    } cases[] = {
+        {"[^a]+|a(?:b|c)?", true}, {"[^a]+|(?:b|c)?a", true}, {"[^a]+|a(?:b(?!c))?", true},
+        {"[^a]+|a(?:b|c)", false}, {"[^a]+|a(?!b)", false},   {"[^a]+", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *json = lk_format(FILE_OF("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
+                                       "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},"
+                                       "\"behavior\":\"Removed\",\"invert\":true}," LEVEL("false", "false") "]}",
+                                       "\"vocab\":{\"\u0120\":0,\"a\":1},\"merges\":[]"),
+                               cases[i].pattern);
+        struct lk_tokenizer *tokenizer = NULL;
+        struct lk_err err = {.text = ""};
+        enum lk_code code = load_as(json, LK_SPECIAL_SPLIT, &tokenizer, &err);
+        ck_assert_msg(code == (cases[i].read ? LK_OK : LK_UNIMPLEMENTED), "%s: %s", cases[i].pattern, err.text);
+        ck_assert(cases[i].read || strstr(err.text, "would be lost") != NULL);
+        lk_tokenizer_free(tokenizer);
+        free(json);
+    }
+}
+END_TEST
+
 static const char two_ends[] =
     WITH_ADDED(ADDED(2, "<|endoftext|>", FLAGS("false", "false", "false", "false")) ","
                ADDED(3, "</s>", FLAGS("false", "false", "false", "false")), SPACE_A);
@@ -851,6 +879,7 @@ Suite *suite(void)
     tcase_add_test(t, the_bytes_tokenizer_is_its_bytes);
     tcase_add_test(t, special_tokens_in_text_are_counted_split_or_not);
     tcase_add_test(t, a_refused_document_names_its_first_special_token);
+    tcase_add_test(t, text_between_matches_is_never_lost);
     tcase_add_test(t, eos_and_bos_are_what_the_configuration_says);
     tcase_add_test(t, the_digest_follows_ids_and_not_chat_templates);
     suite_add_tcase(s, t);
