@@ -51,7 +51,7 @@ static void text_dataset(struct measure_command *c, const struct measure_dataset
     lk_buf_putf(out, "dataset %s, as stream %s measures it\n  rows      ", recipe->dataset[d->dataset].name,
                 recipe->name);
     put_count(out, index->rows);
-    lk_buf_putf(out, " in %u shards of ", index->shards);
+    lk_buf_putf(out, " in %u shard%s of ", index->shards, index->shards == 1 ? "" : "s");
     put_bytes(out, file_bytes);
     if (data_bytes != file_bytes) {
         lk_buf_puts(out, ", ");

@@ -107,6 +107,12 @@ static void text_memory(struct lk_buf *out, const struct value *status)
     count(out, "), ", snapshots, "read", " read, ");
     count(out, "", snapshots, "failed", " failed, ");
     count(out, "", snapshots, "damaged", " damaged\n");
+    const struct value *counts = value_get(status, "counts");
+    count(out, "counts    ", counts, "rows_used", " rows used, ");
+    count(out, "", counts, "rows_kept", " kept; ");
+    count(out, "", counts, "failed", " files failed, ");
+    count(out, "", counts, "damaged", " damaged, ");
+    count(out, "", counts, "rows_wrong", " rows wrong\n");
 }
 
 static void text_waiting(struct lk_buf *out, const struct value *status)

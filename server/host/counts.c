@@ -297,10 +297,13 @@ static bool get_all(struct shard *s, const uint64_t *row, uint32_t n, struct lk_
 bool counts_get(struct counts_set *set, const uint64_t *row, uint32_t n, struct lk_count *ret_count)
 {
     struct shard *s = shard_of(set, row[0]);
-    bool got = s != NULL && (get_all(s, row, n, ret_count) ||
-                             (look_again(s) && get_all(s, row, n, ret_count)));
-    set->counts->stats.used += got ? n : 0;
-    return got;
+    return s != NULL && (get_all(s, row, n, ret_count) ||
+                         (look_again(s) && get_all(s, row, n, ret_count)));
+}
+
+void counts_used(struct counts_set *set, uint32_t rows)
+{
+    set->counts->stats.used += rows;
 }
 
 void counts_block(struct counts_set *set, uint32_t shard, uint32_t b,

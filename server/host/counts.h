@@ -48,8 +48,10 @@ struct counts_set *counts_set(struct counts *counts, struct lk_digest ops,
  * read a file. */
 bool counts_get(struct counts_set *set, const uint64_t *row, uint32_t n, struct lk_count *ret_count);
 
-/* The counts of the rows of one block of a shard, as the files know them; the others are zeroed. Does not
- * count as use. */
+/* So many rows, found, need not be measured. For the statistics. */
+void counts_used(struct counts_set *set, uint32_t rows);
+
+/* The counts of the rows of one block of a shard, as the files know them; the others are zeroed. */
 void counts_block(struct counts_set *set, uint32_t shard, uint32_t b,
                   struct lk_count ret_row[static LK_COUNTS_BLOCK]);
 

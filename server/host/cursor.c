@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNTED_A_PUMP 65536 /* rows of known counts: some ten milliseconds */
+#define COUNTED_A_PUMP 8192 /* rows of known counts: some milliseconds, after which calls are heard */
 
 static void held_drop(struct cursor *c, struct held *held)
 {

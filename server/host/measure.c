@@ -117,6 +117,7 @@ static bool feed_counts(struct cursor *c, struct cursor_lane *lane, const struct
             lane->counted += count[i].tokens;
     }
     source_measured(lane_source(lane->lane), slice->dataset, slice->id, measure, slice->n);
+    counts_used(c->context->counts[slice->dataset], slice->n);
     c->allowance -= slice->n < c->allowance ? slice->n : c->allowance;
     lane->stuck = false;
     return true;

@@ -108,6 +108,7 @@ START_TEST(a_row_becomes_its_tokens)
         ck_assert_uint_eq(f.result.n_rows, 1);
         ck_assert_uint_eq(f.result.row[0].tokens, 4);
         ck_assert_uint_eq(f.result.row[0].text_bytes, 15);
+        ck_assert_uint_eq(f.result.row[0].specials, 1);
         ck_assert_uint_eq(f.result.specials, 1); /* of this task alone */
         ck_assert_uint_eq(f.result.tokens.n, 4);
         const uint32_t ids[] = {'y', 256, 's', 256};
