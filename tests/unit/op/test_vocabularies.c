@@ -3,6 +3,7 @@
  * that implementations got wrong, with the ids on which the reference libraries agree, and long runs.
  * A vocabulary that is not there is said so and left out.
  */
+#include "op/tokenise/internal.h"
 #include "tests/lib/check_main.h"
 #include "tests/lib/tokenizer_files.h"
 
@@ -39,7 +40,7 @@ static char *text_of(const struct lk_tokens *ids)
     return copy;
 }
 
-/* decode(encode(x)) == x: no byte is lost. */
+/* decode(encode(x)) == x: no byte is lost, and spaces that encoding puts in front are taken away. */
 static void expect_bytes_back(const struct lk_tokenizer *tokenizer, const struct lk_tokens *ids,
                               const char *text, size_t n)
 {
@@ -51,9 +52,12 @@ static void expect_bytes_back(const struct lk_tokenizer *tokenizer, const struct
         ck_assert_uint_lt(ids->ids[i], lk_tokenizer_vocab(tokenizer));
         lk_buf_put(&back, part, part_n);
     }
-    ck_assert_uint_eq(back.len, n);
+    size_t strip = 0;
+    while (strip < lk_tokenizer_strip(tokenizer) && strip < back.len && back.data[strip] == ' ')
+        strip++;
+    ck_assert_uint_eq(back.len - strip, n);
     if (n > 0)
-        ck_assert_mem_eq(back.data, text, n);
+        ck_assert_mem_eq(back.data + strip, text, n);
     lk_buf_done(&back);
 }
 
@@ -168,6 +172,120 @@ START_TEST(cl100k_gives_the_published_ids) /* RC-051, RC-065 */
 }
 END_TEST
 
+static const char *const llama2_ids[] = {
+    "22557 28705 3304",
+    "2287 1736 304 8005 259",
+    "264 13 13 13 287 12 12 277 28801 13 28801 13 28715",
+    "8862 28742 28735 21026 28742 896 315 28742 5292 949 28742 28707 384 832 28742 28738 337 28742 455 28742 28715 28742 333",
+    "28705 28770 28705 28770 28770 28705 28770 28770 28770 28705 28770 28770 28770 28770 28705 28770 28770 28770 28770 28770 28705 28770 28770 28770 28770 28770 28770 28705 28770 28770 28770 28770 28770 28770 28770 28705 28740 28750 28770 28781 28782 28784 28787 28783 28774 28734",
+    "378 28809 28713 949 28809 28707",
+    "28705 243 162 148 172 29274 243 162 148 172 29274 243 162 148 170 29274 243 162 148 169",
+    "7913 1512 28949",
+    "28345",
+    "264 3 28726",
+    "28705 31759 21558",
+    "28705 29137",
+    "264 229 131 171 28726 31363 28717",
+    "28705 11004 29539 28707",
+    "1407 28740 28801 13 1081 28750 28801 13",
+    "28705 12 335 1318 28747 13 12 12 807 259 28740 13",
+    "",
+    "259",
+    "22557 1177 28733",
+    "28705 29383 29530 28924 30050 29822 28944",
+};
+static const char *const gemma3_ids[] = {
+    "9259 138 14447",
+    "139 40227 532 13234 138",
+    "236746 109 518 255969 505 251 107 251 107 236753",
+    "1768 236789 236773 19716 236789 1357 564 236789 2182 1537 236789 236745 52402 236789 236774 570 236789 712 236789 236753 236789 560",
+    "236800 236743 236800 236800 236743 236800 236800 236800 236743 236800 236800 236800 236800 236743 236800 236800 236800 236800 236800 236743 236800 236800 236800 236800 236800 236800 236743 236800 236800 236800 236800 236800 236800 236800 236743 236770 236778 236800 236812 236810 236825 236832 236828 236819 236771",
+    "509 236858 236751 1537 236858 236745",
+    "243767 237243 243767 237243 244814 237243 244990",
+    "101727 238288",
+    "123125 236859",
+    "236746 238 236763",
+    "237922 23391",
+    "238479",
+    "236746 464 366 406 236763 432 371 236755",
+    "33154",
+    "1257 236770 251 107 1257 236778 251 107",
+    "255968 584 1123 236787 107 255969 2060 138 236770 107",
+    "",
+    "236743",
+    "9259 2819 236772",
+    "144626 236900 12811 236924",
+};
+
+START_TEST(models_of_characters_give_the_published_ids) /* RC-051, RC-064, RC-065 */
+{
+    struct lk_tokenizer *llama2 = opened("llama2", LK_SPECIAL_SPLIT);
+    struct lk_tokenizer *gemma3 = opened("gemma3", LK_SPECIAL_SPLIT);
+    ck_assert_uint_eq(sizeof llama2_ids / sizeof *llama2_ids, STRINGS);
+    ck_assert_uint_eq(sizeof gemma3_ids / sizeof *gemma3_ids, STRINGS);
+    for (size_t i = 0; i < STRINGS; i++) {
+        if (llama2 != NULL)
+            expect_n(llama2, strings[i].text, strings[i].n, llama2_ids[i]);
+        if (gemma3 != NULL)
+            expect_n(gemma3, strings[i].text, strings[i].n, gemma3_ids[i]);
+    }
+    lk_tokenizer_free(llama2);
+    lk_tokenizer_free(gemma3);
+}
+END_TEST
+
+/* Random text of a vocabulary's own tokens and of what it does not know. */
+static void put_random(const struct lk_tokenizer *tokenizer, uint32_t *state, struct lk_buf *text)
+{
+    static const char *const others[] = {" ", "\xe2\x96\x81", "\n", "  ", "\u0436\u0301", "\U0001f469\u200d",
+                                         "\u0e33", "a", "1", "\x7f", ">", "\u4e2d"};
+    text->len = 0;
+    for (unsigned i = 0; i < 400; i++) {
+        *state = *state * 1664525u + 1013904223u;
+        size_t n = 0;
+        const uint8_t *token = lk_tokenizer_bytes(tokenizer, (*state >> 8) % lk_tokenizer_vocab(tokenizer), &n);
+        bool whole = token != NULL && n > 1; /* or it may be a byte of no character */
+        if ((*state >> 4) % 3 == 0 || !whole)
+            lk_buf_puts(text, others[(*state >> 8) % 12]);
+        else
+            lk_buf_put(text, token, n);
+    }
+}
+
+/* Cutting where no merge joins must not be seen: the same text merged whole. */
+START_TEST(texts_cut_where_no_merge_joins_have_the_ids_of_the_whole)
+{
+    static const char *const names[] = {"llama2", "gemma3", "gemini"};
+    for (size_t k = 0; k < 3; k++) {
+        struct lk_tokenizer *cut = opened(names[k], LK_SPECIAL_SPLIT), *whole = opened(names[k], LK_SPECIAL_SPLIT);
+        struct lk_tokens ids = {0}, want = {0};
+        struct lk_buf text = {0};
+        uint32_t state = 7;
+        if (cut == NULL || whole == NULL)
+            continue;
+        ck_assert_uint_eq(whole->pretok.n, 1);
+        lk_cutter_done(&whole->pretok.stages[0]);
+        lk_cutter_whole(&whole->pretok.stages[0]);
+        struct lk_encoder *a = lk_encoder_new(cut), *b = lk_encoder_new(whole);
+        for (int i = 0; i < 200; i++) {
+            put_random(cut, &state, &text);
+            ids.n = want.n = 0;
+            lk_encode(a, text.data, text.len, &ids);
+            lk_encode(b, text.data, text.len, &want);
+            ck_assert_uint_eq(ids.n, want.n);
+            ck_assert_mem_eq(ids.ids, want.ids, ids.n * sizeof *ids.ids);
+        }
+        lk_encoder_free(a);
+        lk_encoder_free(b);
+        lk_tokens_done(&ids);
+        lk_tokens_done(&want);
+        lk_buf_done(&text);
+        lk_tokenizer_free(cut);
+        lk_tokenizer_free(whole);
+    }
+}
+END_TEST
+
 START_TEST(llama3_takes_words_that_no_merge_makes) /* RC-054 */
 {
     struct lk_tokenizer *tokenizer = opened("llama3", LK_SPECIAL_SPLIT);
@@ -253,6 +371,18 @@ static void expect_run(const struct lk_tokenizer *tokenizer, char letter, size_t
     lk_encoder_free(encoder);
 }
 
+START_TEST(runs_of_one_letter_are_no_worse_for_models_of_characters)
+{
+    struct lk_tokenizer *gemma3 = opened("gemma3", LK_SPECIAL_SPLIT);
+
+    if (gemma3 != NULL) {
+        expect_run(gemma3, 'a', 1000000, 125000, 128820, 0);
+        expect_run(gemma3, '^', 1000000, 250000, 172109, 0);
+    }
+    lk_tokenizer_free(gemma3);
+}
+END_TEST
+
 START_TEST(runs_of_one_letter_are_neither_quadratic_nor_recursive)
 {
     struct rlimit stack;
@@ -325,10 +455,13 @@ Suite *suite(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, gpt2_gives_the_published_ids_from_either_kind_of_file);
     tcase_add_test(t, cl100k_gives_the_published_ids);
+    tcase_add_test(t, models_of_characters_give_the_published_ids);
+    tcase_add_test(t, texts_cut_where_no_merge_joins_have_the_ids_of_the_whole);
     tcase_add_test(t, llama3_takes_words_that_no_merge_makes);
     tcase_add_test(t, special_tokens_in_text_are_tokens_or_text);
     tcase_add_test(t, eos_is_found_in_every_vocabulary);
     tcase_add_test(t, runs_of_one_letter_are_neither_quadratic_nor_recursive);
+    tcase_add_test(t, runs_of_one_letter_are_no_worse_for_models_of_characters);
     tcase_add_test(t, a_long_word_takes_time_in_proportion_to_its_length);
     suite_add_tcase(s, t);
     return s;
