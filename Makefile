@@ -239,7 +239,7 @@ BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/bench_*.c))
 .PHONY: bench
 bench: ## measure, print a table, write build/bench.json; BENCH=quick: the rough figures in a minute
 	@deploy/deps.sh demo
-	@+$(MAKE) --no-print-directory -j$(JOBS) all $(BENCH_BIN)
+	@+$(MAKE) --no-print-directory -j$(JOBS) all $(BENCH_BIN) $(BUILD)/tests/oracle/encode_main
 	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers all
 	@BENCH=$(BENCH) python3 tests/bench/bench.py $(BUILD)
 

@@ -16,6 +16,7 @@ import time
 
 import peers
 from served import Consumer, Daemon, cpu_seconds, memory_bytes, recipe
+from tokenise import Tokenising
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUICK = os.environ.get("BENCH") == "quick"
@@ -90,7 +91,7 @@ def run_once(bench, steps, **settings):
         return tokens * 1e9 / (end - first), tokens / spent
 
 
-def end_to_end(bench, peer):
+def end_to_end(bench, peer, torch):
     for lanes in (8, 1):
         suffix = "" if lanes == 8 else ".lanes_1"
         runs = [run_once(bench, 500 if QUICK else 3000, lanes=lanes) for _ in range(RUNS)]
@@ -100,6 +101,8 @@ def end_to_end(bench, peer):
         for name, rate, unit in zip(("tokens_per_s", "tokens_per_cpu_s"), rates, ("tokens/s", "tokens/CPU-s")):
             bench.put(f"e2e.{name}{suffix}", rate, unit, best and best[name],
                       words + (f"; against zephon from {best['format']}" if best else ""))
+            if torch and lanes == 8:
+                bench.put(f"e2e.{name}.against_torch", rate, unit, torch[name], words)
     runs = [run_once(bench, 500 if QUICK else 3000, pipeline="whole") for _ in range(RUNS)]
     rates = [statistics.median(column) for column in zip(*runs)]
     words = "8 lanes, batches of 8 x 2048, split 8192, shuffle 1024, exact_fit 1024, 2 workers"
@@ -307,7 +310,9 @@ def main():
     only = set(sys.argv[2:])
     bench = Bench(build)
     prepare(bench)
-    parts = {"e2e": lambda: end_to_end(bench, peers.zephon(bench, RUNS, QUICK)), "stages": lambda: stages(bench),
+    parts = {"tokenise": lambda: Tokenising(bench, RUNS, QUICK).all(),
+             "e2e": lambda: end_to_end(bench, peers.zephon(bench, RUNS, QUICK), peers.torch(bench, RUNS, QUICK)),
+             "stages": lambda: stages(bench),
              "fetch": lambda: fetches(bench), "cold": lambda: cold(bench), "restore": lambda: restore(bench),
              "memory": lambda: memory(bench), "pack": lambda: packing(bench),
              "checkpoint": lambda: checkpoint(bench)}

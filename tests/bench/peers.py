@@ -10,22 +10,56 @@ import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGES = ["zephon", "tokenizers", "transformers", "numpy", "pyarrow"]
+TOKENISERS = ["gigatoken==0.10.0", "quicktok-v1==0.4.0", "tiktoken", "tokenizers", "numpy"]
 PATIENCE = 600  # seconds for one run
 
 
-def installed(build):
-    """The interpreter of an environment with the peers, or None."""
-    python = build / "venv-bench" / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", build / "venv-bench"], check=True)
-    if subprocess.run([python, "-c", "import zephon, transformers, pyarrow"], stderr=subprocess.DEVNULL).returncode == 0:
-        return python
-    done = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES],
+def environment(folder, modules, packages, python=sys.executable, *options):
+    """The interpreter of an environment that has @modules, made and filled if need be; or None."""
+    inner = folder / "bin" / "python"
+    if not inner.exists():
+        subprocess.run([python, "-m", "venv", *options, folder], check=True)
+    if subprocess.run([inner, "-c", "import " + modules], stderr=subprocess.DEVNULL).returncode == 0:
+        return inner
+    done = subprocess.run([inner, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages],
                           stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        print(f"bench.py: no peers, pip could not install them: {done.stderr.strip()[-300:]}", file=sys.stderr)
+        print(f"bench.py: no {packages[0]}, pip could not install it: {done.stderr.strip()[-300:]}", file=sys.stderr)
         return None
-    return python
+    return inner
+
+
+def installed(build):
+    """The interpreter of an environment with zephon, or None."""
+    return environment(build / "venv-bench", "zephon, transformers, pyarrow", PACKAGES)
+
+
+def tokenisers(build):
+    """The interpreter of an environment with other tokenizers, or None."""
+    return environment(build / "venv-tokenisers", "gigatoken, quicktok, tiktoken, tokenizers, numpy", TOKENISERS)
+
+
+def torch(bench, runs, quick):
+    """What peer_torch.py gives, medians of @runs, or None. Over Debian's python3-torch: from elsewhere it is
+    gigabytes."""
+    python = pathlib.Path("/usr/bin/python3")
+    if quick or not python.exists():
+        return None
+    if subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode != 0:
+        print("bench.py: no torch: python3-torch is not installed", file=sys.stderr)
+        return None
+    inner = environment(bench.build / "venv-torch", "tokenizers", ["tokenizers"], python, "--system-site-packages")
+    found = [inner and run([inner, HERE / "peer_torch.py", bench.data, bench.gpt2 / "tokenizer.json"])
+             for _ in range(runs)]
+    found = [one for one in found if one]
+    if not found:
+        print("bench.py: torch: no result", file=sys.stderr)
+        return None
+    result = {key: statistics.median(one[key] for one in found) for key in ("tokens_per_s", "tokens_per_cpu_s", "first_s")}
+    words = f"torch {found[0]['torch']}, IterableDataset, 2 workers, prefetch 32, encode_batch_fast; {len(found)} runs"
+    for key, unit in (("tokens_per_s", "tokens/s"), ("tokens_per_cpu_s", "tokens/CPU-s"), ("first_s", "s")):
+        bench.put(f"torch.{key}", result[key], unit, settings=words)
+    return result
 
 
 def run(command):
