@@ -168,23 +168,54 @@ static void sum_up(struct machine *m)
     }
 }
 
-static enum lk_code run(struct machine *m, uint64_t steps, struct lk_err *err)
+/* No step at all: what all lanes have is little, and says why. */
+static void run_out(struct machine *m)
+{
+    struct lk_item item;
+    for (uint32_t l = 0; l < m->stream->recipe->lanes; l++)
+        while (next(m, l, &item) == SEQ_OK)
+            ;
+}
+
+/* As the daemon does: a dataset that is dropped as a whole is no part of any mixture. */
+static void check_barren(struct machine *m)
+{
+    for (uint32_t d = 0; d < m->exact->n && m->exact->ended && m->exact->fails == NULL; d++) {
+        uint64_t records = 0, taking_part = 0;
+        for (uint32_t l = 0; l < m->stream->recipe->lanes; l++) {
+            records += source_counts(lane_source(m->lane[l]), d)->records;
+            taking_part += source_takes_part(lane_source(m->lane[l]), d);
+        }
+        if (records > 0 || taking_part > 0)
+            continue;
+        m->exact->fails = lk_format("dataset %s yields no tokens: every one of its rows was dropped",
+                                    m->stream->recipe->dataset[d].name);
+        m->exact->run = false;
+    }
+}
+
+static void run(struct machine *m, uint64_t steps)
 {
     enum made made = MADE;
+    struct lk_err err;
     while (made == MADE && (steps == 0 || m->exact->steps < steps)) {
-        made = one_step(m, err);
+        made = one_step(m, &err);
         if (m->exact->steps % LOOK_EVERY == 0)
             show(m, steps);
     }
     progress_done(&m->progress);
+    if (made == BROKEN)
+        m->exact->fails = lk_strdup(err.text);
     m->exact->run = made != STUCK && made != BROKEN;
     m->exact->ended = made == ENDED;
+    if (made == ENDED && m->exact->steps == 0)
+        run_out(m);
     sum_up(m);
-    return made == BROKEN ? err->code : LK_OK;
+    check_barren(m);
 }
 
-static enum lk_code drive(const struct stream *stream, uint64_t steps, struct counts_set **set,
-                          struct exact *exact, struct lk_err *err)
+static void drive(const struct stream *stream, uint64_t steps, struct counts_set **set,
+                  struct exact *exact)
 {
     uint32_t lanes = stream->recipe->lanes;
     struct machine m = {.stream = stream, .exact = exact, .set = set};
@@ -197,12 +228,11 @@ static enum lk_code drive(const struct stream *stream, uint64_t steps, struct co
     m.progress.of = steps > 0 ? "steps" : "rows of all passes";
     m.progress.unit = "rows drawn";
     m.shown_ns = m.progress.began_ns;
-    enum lk_code code = run(&m, steps, err);
+    run(&m, steps);
     for (uint32_t l = 0; l < lanes; l++)
         lane_free(m.lane[l]);
     free(m.lane);
     free(m.tokens);
-    return code;
 }
 
 enum lk_code exact_run(const struct stream *stream, const struct lk_runtime *runtime, uint64_t steps,
@@ -225,7 +255,7 @@ enum lk_code exact_run(const struct stream *stream, const struct lk_runtime *run
     }
     /* Some steps may need some of the rows only: that shows. */
     if (code == LK_OK && (steps > 0 ? exact.known > 0 : stream->finite && exact.known == exact.rows))
-        code = drive(stream, steps, set, &exact, err);
+        drive(stream, steps, set, &exact);
     counts_close(counts);
     free(set);
     *ret_exact = exact;
@@ -235,5 +265,6 @@ enum lk_code exact_run(const struct stream *stream, const struct lk_runtime *run
 void exact_done(struct exact *exact)
 {
     free(exact->dataset);
+    free(exact->fails);
     *exact = (struct exact){0};
 }

@@ -19,7 +19,8 @@ struct exact_dataset {
 };
 
 struct exact {
-    bool run;                        /* false: not all counts that it takes are known */
+    bool run;                        /* false: not all counts that it takes are known, or it fails: */
+    char *fails;                     /* why, or NULL */
     uint64_t rows, known;            /* of all datasets */
     bool ended;                      /* by itself; else after the steps asked for */
     uint64_t steps, sequences;
@@ -30,8 +31,7 @@ struct exact {
 
 /*
  * Runs @stream to its end, or for @steps steps (0: to its end; at once not run where it has none). Shows its
- * progress on standard error. An error is the stream's own, such as a dataset that yields no tokens, or that
- * the folder of counts cannot be used.
+ * progress on standard error.
  */
 enum lk_code exact_run(const struct stream *stream, const struct lk_runtime *runtime, uint64_t steps,
                        struct exact *ret_exact, struct lk_err *err);

@@ -127,6 +127,7 @@ static void json_exact(struct explain *e)
     struct lk_buf *out = &e->out;
     json_u64(out, true, "rows", e->exact.rows);
     json_u64(out, true, "rows_counted", e->exact.known);
+    json_text(out, true, "fails", e->exact.fails != NULL ? e->exact.fails : "");
     json_key(out, true, "exact");
     if (!e->exact.run) {
         lk_buf_puts(out, "null");

@@ -299,6 +299,12 @@ static void text_exact(struct explain *e)
     if (e->estimate)
         return;
     lk_buf_puts(out, "\nexactly\n");
+    if (e->exact.fails != NULL) {
+        lk_buf_puts(out, "  it will fail: ");
+        put_safe(out, e->exact.fails, strlen(e->exact.fails));
+        lk_buf_puts(out, "\n");
+        return;
+    }
     if (!e->exact.run) {
         text_how(e);
         return;

@@ -248,8 +248,8 @@ static const struct lk_key keys[] = {
     {.path = "runtime.counts.size", .type = LK_KEY_SIZE, .def = "4GiB", .max = TERA,
      .offset = R(counts_bytes),
      .help = "bytes of all its files, about two a row; the oldest go first. 0 keeps none"},
-    {.path = "runtime.counts.memory", .type = LK_KEY_SIZE, .def = "64MiB", .min = 1u << 20, .max = TERA,
-     .offset = R(counts_memory), .help = "memory for counts"},
+    {.path = "runtime.counts.memory", .type = LK_KEY_SIZE, .def = "256MiB", .min = 1u << 20, .max = TERA,
+     .offset = R(counts_memory), .help = "memory for counts, taken as needed; a shard's file may have a fourth of it"},
 };
 
 const struct lk_key *lk_keys(size_t *ret_n)

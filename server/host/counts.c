@@ -10,7 +10,8 @@
 #define LOOK_MS 1000             /* between two looks at a file that lacks something */
 #define ROUND_MS 2000            /* at least, between two rounds of writing … */
 #define ROUND_MOST_MS 300000     /* … and at most, */
-#define ROUND_SHARE 50           /* so that writing takes a fiftieth of the time */
+#define ROUND_SHARE 50           /* so that writing takes a fiftieth of the time, */
+#define EAGER_SHARE 8            /* or an eighth */
 #define ROWS_MAX (1u << 31)      /* of a shard; of a larger one nothing is kept */
 
 /* A block as it was read from a file. In its shard's table, and in the list of all by last use. */
@@ -21,12 +22,19 @@ struct block {
     struct lk_count row[LK_COUNTS_BLOCK];
 };
 
+/* What tells a file from the one that replaces it. */
+struct stamp {
+    ino_t inode;
+    off_t bytes;
+    struct timespec changed;
+};
+
 struct shard {
     struct counts_set *set;
     uint32_t number;
     struct shard *older, *newer;   /* of those whose file is in memory, by last use */
     struct lk_counts_file file;    /* bytes.data NULL: not in memory */
-    struct stat stat;              /* of that file when it was read */
+    struct stamp stamp;            /* of that file when it was read */
     int64_t looked_ms;             /* 0: never */
     enum lk_code looked;           /* what came of it */
     struct lk_counts_id id;        /* rows 0: not made yet */
@@ -150,7 +158,12 @@ static void note_unusable(struct shard *s, enum lk_code code, struct lk_err *err
     c->stats.damaged += code == LK_DATA_LOSS;
 }
 
-/* Reads the file, if it is another than the one in memory. */
+static struct stamp stamp_of(const struct stat *st)
+{
+    return (struct stamp){.inode = st->st_ino, .bytes = st->st_size, .changed = st->st_mtim};
+}
+
+/* Reads the file. */
 static void file_look(struct shard *s)
 {
     struct counts *c = s->set->counts;
@@ -165,7 +178,7 @@ static void file_look(struct shard *s)
         shard_drop_blocks(c, s);
         file_drop(c, s);
         s->file = file;
-        s->stat = st;
+        s->stamp = stamp_of(&st);
         file_append(c, s);
         c->file_bytes += file.bytes.len;
         while (c->file_bytes > most && c->oldest_file != s)
@@ -183,9 +196,11 @@ static bool file_changed(const struct shard *s)
     char *path = counts_path(s->set->counts->dir, &s->id);
     bool there = stat(path, &st) == 0;
     free(path);
-    return there && (st.st_ino != s->stat.st_ino || st.st_size != s->stat.st_size ||
-                     st.st_mtim.tv_sec != s->stat.st_mtim.tv_sec ||
-                     st.st_mtim.tv_nsec != s->stat.st_mtim.tv_nsec);
+    if (!there)
+        return false;
+    struct stamp now = stamp_of(&st), then = s->stamp;
+    return now.inode != then.inode || now.bytes != then.bytes ||
+           now.changed.tv_sec != then.changed.tv_sec || now.changed.tv_nsec != then.changed.tv_nsec;
 }
 
 /* Something is not known: is it in a file by now? */
@@ -413,9 +428,8 @@ void counts_work(struct counts *c)
     if (!full && now - c->round_ms < ROUND_MS)
         return;
     int64_t spent = writer_spent_ms(c->writer);
-    int64_t wait = c->config.eager                       ? 0
-                   : spent * ROUND_SHARE > ROUND_MOST_MS ? ROUND_MOST_MS
-                                                          : spent * ROUND_SHARE;
+    int64_t wait = spent * (c->config.eager ? EAGER_SHARE : ROUND_SHARE);
+    wait = wait > ROUND_MOST_MS ? ROUND_MOST_MS : wait;
     if (spent >= 0 && (full || now - c->round_ms >= wait))
         give_all(c);
 }

@@ -30,7 +30,7 @@ struct counts_config {
     uint64_t disk_bytes;   /* of all files; the oldest are removed beyond it */
     uint64_t memory_bytes; /* of everything here */
     bool write;            /* else what is given is not kept */
-    bool eager;            /* write as often as can be: for who does nothing but fill it */
+    bool eager;            /* write more often: for who does nothing but fill it */
     const struct log *log;
 };
 

@@ -440,6 +440,12 @@ def exact(box):
     lk.check(said["steps"] == 500 and abs(shares["docs"] - 0.5) < 0.02 and abs(shares["code"] - 0.2) < 0.02, "its shares are near those of the recipe", shares)
     text = box.tool("explain", endless, "--steps", "500").stdout
     lk.check("the first 500 steps have 4,000 sequences" in text and "passes" in text, "people are told, too", text[-800:])
+    for name, keys in (("barren", {"datasets": parts}), ("dry", {})):
+        none = [{"filter": {"min_bytes": 100000}}, *box.mixed()["pipeline"][1:]]
+        config = box.config(box.mixed(**keys, pipeline=none), name)
+        measured(box, config)
+        said = explained(box, config, "--steps", "50")
+        lk.check(said["exact"] is None and "yields no tokens" in said["fails"], f"{name}: a stream that will fail is told before", said["fails"])
     for path in (box.path / "counts").glob("*.lkc"):
         path.write_bytes(path.read_bytes()[:-1])
     lk.check(explained(box, endless, "--steps", "500")["exact"] is None, "damaged counts are none")

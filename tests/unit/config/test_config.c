@@ -98,7 +98,7 @@ START_TEST(runtime_settings_have_their_defaults)
     ck_assert_uint_eq(run->snapshot_keep, 8);
     ck_assert_str_eq(run->counts_dir, "/conf/counts");
     ck_assert_uint_eq(run->counts_bytes, 4ull << 30);
-    ck_assert_uint_eq(run->counts_memory, 64u << 20);
+    ck_assert_uint_eq(run->counts_memory, 256u << 20);
     ck_assert_int_eq(run->log_level, LK_LOG_INFO);
     ck_assert_uint_eq(run->drain_timeout_ms, 10000);
     lk_config_done(&config);
