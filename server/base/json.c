@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include "base/json_scan.h"
 #include "base/utf8.h"
 
 #include <stdio.h>
@@ -23,6 +24,7 @@ const char *lk_json_type_name(enum lk_json_type type)
 void lk_json_init(struct lk_json *json, const void *text, size_t bytes)
 {
     *json = (struct lk_json){.text = text, .bytes = bytes};
+    json->valid = lk_utf8_valid_prefix(json->text, bytes);
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         json->at = 3;
 }
@@ -101,33 +103,6 @@ static uint8_t here(const struct lk_json *json)
     return json->at < json->bytes ? json->text[json->at] : 0;
 }
 
-#if defined(__SSE2__)
-/* Which of 16 bytes are not plain in a string: quote, backslash, control, non-ASCII. */
-static inline unsigned odd_bytes(__m128i v)
-{
-    __m128i quote = _mm_cmpeq_epi8(v, _mm_set1_epi8('"'));
-    __m128i slash = _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'));
-    /* The comparison is signed: below a space are control characters and bytes from 0x80 on. */
-    __m128i other = _mm_cmplt_epi8(v, _mm_set1_epi8(' '));
-    return (unsigned)_mm_movemask_epi8(_mm_or_si128(other, _mm_or_si128(quote, slash)));
-}
-#endif
-
-/* The first byte at or after @p that is not plain in a string. */
-static const uint8_t *plain_end(const uint8_t *p, const uint8_t *end)
-{
-#if defined(__SSE2__)
-    for (; end - p >= 16; p += 16) {
-        unsigned mask = odd_bytes(_mm_loadu_si128((const __m128i *)(const void *)p));
-        if (mask != 0)
-            return p + __builtin_ctz(mask);
-    }
-#endif
-    while (p < end && *p >= ' ' && *p < 0x80 && *p != '"' && *p != '\\')
-        p++;
-    return p;
-}
-
 /* ---- strings ---- */
 
 /* Four hexadecimal digits at @p, or -1. */
@@ -176,12 +151,10 @@ static enum lk_code unicode_escape(struct lk_json *json, const uint8_t **at, uin
 static enum lk_code escape(struct lk_json *json, const uint8_t **at, uint8_t ret_bytes[4],
                            size_t *ret_n, struct lk_err *err)
 {
-    static const uint8_t meaning[256] = {['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
-                                         ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t'};
     const uint8_t *p = *at, *end = json->text + json->bytes;
 
-    if (end - p >= 2 && meaning[p[1]] != 0) {
-        ret_bytes[0] = meaning[p[1]];
+    if (end - p >= 2 && lk_json_escapes[p[1]] != 0) {
+        ret_bytes[0] = lk_json_escapes[p[1]];
         *ret_n = 1;
         *at = p + 2;
         return LK_OK;
@@ -210,52 +183,11 @@ static enum lk_code bad_in_string(struct lk_json *json, const uint8_t *p, struct
     return bad_at(json, at, what, err);
 }
 
-/* Runs over valid characters that stand for themselves, ASCII or not. */
-static const uint8_t *literal_end(const uint8_t *p, const uint8_t *end)
+/* Strings are looked through up to here: beyond it is no UTF-8, or nothing. What is wrong there is found
+ * when a string reaches it. */
+static const uint8_t *string_end(const struct lk_json *json)
 {
-    for (;;) {
-        p = plain_end(p, end);
-        if (p == end || *p < 0x80)
-            return p;
-        while (p < end && *p >= 0x80) {
-            size_t step = lk_utf8_length(p, (size_t)(end - p));
-            if (step == 0)
-                return p;
-            p += step;
-        }
-    }
-}
-
-/* What may be written beyond the end of a decoded run: whole vectors and whole code points are. */
-enum { SLACK = 16 };
-
-/* Copies what literal_end would run over; there is room for all up to @end and SLACK. */
-static const uint8_t *copy_literal(const uint8_t *p, const uint8_t *end, uint8_t **to)
-{
-    uint8_t *out = *to;
-    while (p < end) {
-#if defined(__SSE2__)
-        while (end - p >= 16) {
-            __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-            _mm_storeu_si128((__m128i *)(void *)out, v);
-            unsigned mask = odd_bytes(v);
-            unsigned n = mask != 0 ? (unsigned)__builtin_ctz(mask) : 16;
-            p += n;
-            out += n;
-            if (n < 16)
-                break;
-        }
-        if (p == end)
-            break;
-#endif
-        size_t n = *p == '"' || *p == '\\' || *p < ' ' ? 0 : lk_utf8_length(p, (size_t)(end - p));
-        if (n == 0)
-            break;
-        for (size_t i = 0; i < n; i++)
-            *out++ = *p++;
-    }
-    *to = out;
-    return p;
+    return json->text + json->valid;
 }
 
 /* The rest of a string from its first escape at @p on, after @run that came before it, into the
@@ -263,19 +195,20 @@ static const uint8_t *copy_literal(const uint8_t *p, const uint8_t *end, uint8_t
 static enum lk_code decode(struct lk_json *json, const uint8_t *run, const uint8_t **at,
                            struct lk_err *err)
 {
-    const uint8_t *p = *at, *end = json->text + json->bytes;
+    const uint8_t *p = *at, *end = string_end(json);
 
     json->scratch.len = 0;
-    uint8_t *begin = lk_buf_room(&json->scratch, (size_t)(end - run) + SLACK), *to = begin;
+    uint8_t *begin = lk_buf_room(&json->scratch, (size_t)(end - run) + LK_JSON_SLACK), *to = begin;
     memcpy(to, run, (size_t)(p - run));
     to += p - run;
+    p = lk_json_copy(p, end, &to);
     while (p < end && *p == '\\') {
         uint8_t bytes[4] = {0};
         size_t n = 0;
         LK_TRY(escape(json, &p, bytes, &n, err));
         memcpy(to, bytes, sizeof bytes); /* a fixed size is one store */
         to += n;
-        p = copy_literal(p, end, &to);
+        p = lk_json_copy(p, end, &to);
     }
     json->scratch.len = (size_t)(to - begin);
     *at = p;
@@ -285,12 +218,12 @@ static enum lk_code decode(struct lk_json *json, const uint8_t *run, const uint8
 /* The same without keeping anything. */
 static enum lk_code validate(struct lk_json *json, const uint8_t **at, struct lk_err *err)
 {
-    const uint8_t *p = *at, *end = json->text + json->bytes;
+    const uint8_t *p = *at, *end = string_end(json);
     while (p < end && *p == '\\') {
         uint8_t bytes[4];
         size_t n = 0;
         LK_TRY(escape(json, &p, bytes, &n, err));
-        p = literal_end(p, end);
+        p = lk_json_scan(p, end);
     }
     *at = p;
     return LK_OK;
@@ -303,8 +236,8 @@ static enum lk_code validate(struct lk_json *json, const uint8_t **at, struct lk
 static enum lk_code read_string(struct lk_json *json, bool keep, const uint8_t **ret_bytes,
                                 size_t *ret_n, struct lk_err *err)
 {
-    const uint8_t *end = json->text + json->bytes, *run = json->text + json->at + 1;
-    const uint8_t *p = literal_end(run, end);
+    const uint8_t *end = string_end(json), *run = json->text + json->at + 1;
+    const uint8_t *p = lk_json_scan(run, end);
     bool in_place = p == end || *p != '\\';
 
     if (!in_place)
@@ -568,6 +501,18 @@ static void quote_odd(struct lk_buf *out, uint8_t c)
         lk_buf_putf(out, "\\%c", to[hit - from]);
     else
         lk_buf_putf(out, "\\u%04x", c);
+}
+
+/* Runs over valid characters that stand for themselves, ASCII or not. */
+static const uint8_t *literal_end(const uint8_t *p, const uint8_t *end)
+{
+    while (p < end && *p >= ' ' && *p != '"' && *p != '\\') {
+        size_t step = lk_utf8_length(p, (size_t)(end - p));
+        if (step == 0)
+            break;
+        p += step;
+    }
+    return p;
 }
 
 void lk_json_quote(struct lk_buf *out, const void *bytes, size_t n)

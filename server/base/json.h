@@ -36,6 +36,7 @@ const char *lk_json_type_name(enum lk_json_type type);
 struct lk_json {
     const uint8_t *text; /* borrowed; need not end in NUL */
     size_t bytes;
+    size_t valid;                             /* so much of it is UTF-8 */
     size_t at;                                /* offset of the next byte to read */
     uint32_t depth;                           /* containers open now */
     uint8_t open[LK_JSON_DEPTH_MAX / 8];      /* bit set: the container at that depth is an object */

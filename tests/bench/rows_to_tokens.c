@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#define TASK_BYTES (256u << 10) /* of rows: what the engine sends once a stream runs */
+#define TASK_BYTES (64u << 10) /* of rows: what the engine sends once a stream runs */
 #define TASK_ROWS 1024u
 #define ARENA_BYTES ((uint64_t)256 << 20)
 #define ROUNDS 5

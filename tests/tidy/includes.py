@@ -29,7 +29,8 @@ LAYERS = set(MAY) - {"proto"}
 PURE = {"base", "seq", "core"}
 # What of the C library the pure part may know. No clock, no file, no thread, no locale.
 PURE_SYSTEM = {"assert.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h",
-               "stdlib.h", "string.h", "xxhash.h", "xxh_x86dispatch.h", "emmintrin.h"}
+               "stdlib.h", "string.h", "xxhash.h", "xxh_x86dispatch.h", "emmintrin.h",
+               "immintrin.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
 

@@ -1,4 +1,5 @@
 #include "base/json.h"
+#include "base/json_scan.h"
 #include "base/utf8.h"
 #include "tests/lib/check_main.h"
 
@@ -371,6 +372,124 @@ START_TEST(utf8_is_exactly_the_standards)
 }
 END_TEST
 
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Whole characters of all lengths and, rarely, what is none; or bytes that are mostly none. */
+static size_t random_text(uint32_t *state, bool wild, uint8_t *to, size_t n)
+{
+    static const uint32_t edges[] = {0x7f,   0x80,   0x7ff,  0x800,  0xd7ff,  0xe000,
+                                     0xffff, 0x10000, 0x10ffff, 0x41, 0x20ac, 0x1f600};
+    size_t at = 0;
+    while (at + 4 <= n) {
+        uint32_t dice = next_random(state) % 100;
+        if (wild || dice == 0)
+            to[at++] = (uint8_t)(next_random(state) % 3 == 0 ? 0x80 | next_random(state) : next_random(state));
+        else if (dice < 50)
+            to[at++] = (uint8_t)('a' + dice % 26);
+        else
+            at += lk_utf8_put(edges[next_random(state) % 12], to + at);
+    }
+    return at;
+}
+
+START_TEST(a_valid_prefix_is_that_of_one_character_after_the_other)
+{
+    uint32_t state = 7;
+    uint8_t text[400];
+    unsigned wrong = 0, whole = 0;
+    for (unsigned round = 0; round < 200000; round++) {
+        size_t n = random_text(&state, round % 8 == 7, text, 4 + next_random(&state) % 390), want = 0;
+        n -= next_random(&state) % 4 == 0 && n > 0; /* cut within a character, perhaps */
+        while (want < n) {
+            size_t step = lk_utf8_length(text + want, n - want);
+            if (step == 0)
+                break;
+            want += step;
+        }
+        whole += want == n && n > 64;
+        wrong += lk_utf8_valid_prefix(text, n) != want;
+    }
+    ck_assert_uint_eq(wrong, 0);
+    ck_assert_uint_gt(whole, 1000);
+}
+END_TEST
+
+/* Every pair of bytes, and every third after those that may have one, at the border of two vectors. */
+START_TEST(every_sequence_is_judged_alike_wherever_it_stands)
+{
+    unsigned wrong = 0;
+    for (size_t at = 28; at <= 36; at++) {
+        for (uint32_t bytes = 0; bytes < 1u << 24; bytes += (bytes >> 16) < 0xc0 ? 0x0101 : 1) {
+            uint8_t text[96];
+            if ((bytes >> 16) >= 0xc0 && (bytes & 0xff) % 16 > 1)
+                continue; /* the third byte's lower half matters little */
+            memset(text, 'a', sizeof text);
+            text[at] = (uint8_t)(bytes >> 16);
+            text[at + 1] = (uint8_t)(bytes >> 8);
+            text[at + 2] = (uint8_t)bytes;
+            size_t want = 0, step = 1;
+            while (want < sizeof text && (step = lk_utf8_length(text + want, sizeof text - want)) > 0)
+                want += step;
+            wrong += lk_utf8_valid_prefix(text, sizeof text) != want;
+        }
+    }
+    ck_assert_uint_eq(wrong, 0);
+}
+END_TEST
+
+/* What scanning and copying are, said once more. */
+static const uint8_t *copy_again(const uint8_t *p, const uint8_t *end, uint8_t **to)
+{
+    static const char from[] = "\"\\/bfnrt", mean[] = "\"\\/\b\f\n\r\t";
+    for (; p < end; p++) {
+        if (*p == '\\') {
+            const char *hit = end - p >= 2 && p[1] != 0 ? strchr(from, p[1]) : NULL;
+            if (hit == NULL)
+                return p;
+            *(*to)++ = (uint8_t)mean[hit - from];
+            p++;
+        } else if (*p < ' ' || *p == '"') {
+            return p;
+        } else {
+            *(*to)++ = *p;
+        }
+    }
+    return p;
+}
+
+START_TEST(all_ways_of_scanning_and_copying_do_the_same)
+{
+    static const uint8_t odd[] = {'"', '\\', '\\', 'n', 'u', 0x1f, ' ', 0x80, 0xff, 0, '/', 'b'};
+    const struct lk_json_loops *way;
+    for (unsigned i = 0; (way = lk_json_loops(i)) != NULL; i++) {
+        uint32_t state = 3;
+        unsigned wrong = 0;
+        for (unsigned round = 0; round < 100000; round++) {
+            uint8_t text[300], out[300 + LK_JSON_SLACK], want[300];
+            size_t n = next_random(&state) % sizeof text;
+            uint32_t rare = 1 + next_random(&state) % 90;
+            for (size_t k = 0; k < n; k++)
+                text[k] = next_random(&state) % rare == 0 ? odd[next_random(&state) % sizeof odd]
+                                                          : (uint8_t)('a' + k % 26);
+            uint8_t *to = out, *want_to = want;
+            const uint8_t *end = copy_again(text, text + n, &want_to);
+            const uint8_t *first = text;
+            while (first < text + n && *first >= ' ' && *first != '"' && *first != '\\')
+                first++;
+            wrong += way->scan(text, text + n) != first;
+            wrong += way->copy(text, text + n, &to) != end || to - out != want_to - want ||
+                     memcmp(out, want, (size_t)(to - out)) != 0;
+        }
+        ck_assert_msg(wrong == 0, "%s: %u times", way->name, wrong);
+    }
+    ck_assert_ptr_nonnull(lk_json_loops(0));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("base/json");
@@ -388,6 +507,9 @@ Suite *suite(void)
     tcase_add_test(t, utf16_and_stray_marks_are_named);
     tcase_add_test(t, quoting_round_trips_and_replaces_what_is_no_utf8);
     tcase_add_test(t, utf8_is_exactly_the_standards);
+    tcase_add_test(t, a_valid_prefix_is_that_of_one_character_after_the_other);
+    tcase_add_test(t, every_sequence_is_judged_alike_wherever_it_stands);
+    tcase_add_test(t, all_ways_of_scanning_and_copying_do_the_same);
     suite_add_tcase(s, t);
     return s;
 }
