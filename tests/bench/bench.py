@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 
+import counts
 import peers
 from served import Consumer, Daemon, cpu_seconds, memory_bytes, recipe
 from tokenise import Tokenising
@@ -315,7 +316,7 @@ def main():
              "stages": lambda: stages(bench),
              "fetch": lambda: fetches(bench), "cold": lambda: cold(bench), "restore": lambda: restore(bench),
              "memory": lambda: memory(bench), "pack": lambda: packing(bench),
-             "checkpoint": lambda: checkpoint(bench)}
+             "counts": lambda: counts.counts(bench, RUNS), "checkpoint": lambda: checkpoint(bench)}
     for name, part in parts.items():
         if not only or name in only:
             part()
