@@ -66,7 +66,8 @@ def encodings(rng):
 def normals(rng):
     marks = "eAo\u0301\u0308\u0327\u0345\u0334\u0323\u1100\u1161\u11a8\uac00\ud55c\u0958\u2126\u1e9b\ufb1d\U0001d15e\ufb01\u3392 \u2581"
     for _ in range(60):
-        yield bytes([rng.randrange(256)]) + "".join(rng.choice(marks) for _ in range(rng.randrange(1, 40))).encode()
+        steps = rng.randrange(4)
+        yield bytes([steps] + [rng.randrange(256) for _ in range(2 * steps + 2)]) + "".join(rng.choice(marks) for _ in range(rng.randrange(1, 40))).encode()
 
 
 def main():
