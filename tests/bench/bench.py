@@ -17,6 +17,7 @@ import time
 import counts
 import peers
 from served import Consumer, Daemon, cpu_seconds, memory_bytes, recipe
+from shares import STEPS, shares
 from tokenise import Tokenising
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -314,6 +315,7 @@ def main():
     parts = {"tokenise": lambda: Tokenising(bench, RUNS, QUICK).all(),
              "e2e": lambda: end_to_end(bench, peers.zephon(bench, RUNS, QUICK), peers.torch(bench, RUNS, QUICK)),
              "stages": lambda: stages(bench),
+             "shares": lambda: shares(bench, lambda: run_once(bench, 500 if QUICK else STEPS)[1], RUNS),
              "fetch": lambda: fetches(bench), "cold": lambda: cold(bench), "restore": lambda: restore(bench),
              "memory": lambda: memory(bench), "pack": lambda: packing(bench),
              "counts": lambda: counts.counts(bench, RUNS), "checkpoint": lambda: checkpoint(bench)}

@@ -18,6 +18,7 @@
 #define TASK_ROWS 1024u
 #define ARENA_BYTES ((uint64_t)256 << 20)
 #define ROUNDS 5
+#define DATASETS_MAX 16
 
 struct dataset {
     char *root;
@@ -41,11 +42,13 @@ struct setup {
     struct lk_buf text; /* all documents */
     uint64_t *end;      /* [documents] in text */
     uint64_t documents;
+    uint64_t *last;     /* [n] documents of the datasets up to this one, itself included */
 };
 
 struct pass {
     double seconds;
     uint64_t tokens;
+    double tokens_per_s[DATASETS_MAX]; /* of the tokenizer alone, by dataset */
 };
 
 static double now(void)
@@ -139,6 +142,7 @@ static enum lk_code keep_texts(struct setup *s, struct lk_err *err)
         s->end = lk_resize(s->end, s->documents + task->n, sizeof *s->end);
         code = lk_shard_read_rows(cache, dataset->root, shard->name, shard->codec,
                                   shard->data_bytes, span, task->n, keep_text, &keeping, err);
+        s->last[task->dataset] = s->documents;
     }
     lk_row_reader_free(keeping.reader);
     lk_shard_cache_free(cache);
@@ -168,6 +172,7 @@ static void setup_done(struct setup *s)
     free(s->dataset);
     free(s->task);
     free(s->end);
+    free(s->last);
 }
 
 /* ---- rows → tokens ---- */
@@ -249,15 +254,20 @@ static struct pass pass_alone(const struct setup *s, struct lk_encoder *encoder)
 {
     struct lk_tokens ids = {0};
     struct pass pass = {0};
-    uint64_t at = 0;
-    double start = now();
-    for (uint64_t d = 0; d < s->documents; at = s->end[d++]) {
-        ids.n = 0;
-        if (s->end[d] > at) /* as the chain does */
-            lk_encode(encoder, s->text.data + at, (size_t)(s->end[d] - at), &ids);
-        pass.tokens += ids.n;
+    uint64_t at = 0, document = 0;
+    for (unsigned d = 0; d < s->n; d++) {
+        uint64_t before = pass.tokens;
+        double start = now();
+        for (; document < s->last[d]; at = s->end[document++]) {
+            ids.n = 0;
+            if (s->end[document] > at) /* as the chain does */
+                lk_encode(encoder, s->text.data + at, (size_t)(s->end[document] - at), &ids);
+            pass.tokens += ids.n;
+        }
+        double seconds = now() - start;
+        pass.seconds += seconds;
+        pass.tokens_per_s[d] = (double)(pass.tokens - before) / seconds;
     }
-    pass.seconds = now() - start;
     lk_tokens_done(&ids);
     return pass;
 }
@@ -305,7 +315,7 @@ static enum lk_code run_round(const struct setup *s, struct round *ret_round, st
 
 static enum lk_code run_rounds(const struct setup *s, struct lk_err *err)
 {
-    double rows[2][ROUNDS], alone[2][ROUNDS], share[2][ROUNDS];
+    double rows[2][ROUNDS], alone[2][ROUNDS], share[2][ROUNDS], rate[2][DATASETS_MAX][ROUNDS];
     double megabytes = (double)s->text.len * 1e-6;
     for (int r = 0; r < ROUNDS; r++) {
         struct round round;
@@ -314,15 +324,21 @@ static enum lk_code run_rounds(const struct setup *s, struct lk_err *err)
             rows[warm][r] = megabytes / round.rows[warm].seconds;
             alone[warm][r] = megabytes / round.alone[warm].seconds;
             share[warm][r] = rows[warm][r] / alone[warm][r];
+            for (unsigned d = 0; d < s->n; d++)
+                rate[warm][d][r] = round.alone[warm].tokens_per_s[d];
         }
         if (r == 0)
             printf("%llu documents, %.1f MB of text, %llu tokens\n",
                    (unsigned long long)s->documents, megabytes,
                    (unsigned long long)round.rows[0].tokens);
     }
-    for (int warm = 0; warm < 2; warm++)
+    for (int warm = 0; warm < 2; warm++) {
         printf("%s: rows to tokens %.1f MB of text per CPU-second, tokenizer alone %.1f, share %.3f\n",
                warm ? "warm" : "cold", median(rows[warm]), median(alone[warm]), median(share[warm]));
+        for (unsigned d = 0; d < s->n; d++)
+            printf("%s: tokenizer alone, dataset %u: %.2f M tokens per CPU-second\n",
+                   warm ? "warm" : "cold", d, median(rate[warm][d]) * 1e-6);
+    }
     return LK_OK;
 }
 
@@ -331,8 +347,11 @@ enum lk_code rows_to_tokens(const char *tokenizer, const char *field, const char
 {
     struct setup s = {.paths = {.kind = LK_TOKENIZER_HF, .main = tokenizer},
                       .field = field,
-                      .n = n_datasets,
-                      .dataset = lk_zalloc(n_datasets, sizeof(struct dataset))};
+                      .n = n_datasets};
+    if (n_datasets > DATASETS_MAX)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "at most %d datasets", DATASETS_MAX);
+    s.dataset = lk_zalloc(n_datasets, sizeof *s.dataset);
+    s.last = lk_zalloc(n_datasets, sizeof *s.last);
     enum lk_code code = setup_fill(&s, datasets, err);
     if (code == LK_OK)
         code = run_rounds(&s, err);
