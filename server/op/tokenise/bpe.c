@@ -13,19 +13,28 @@
 #define NONE LK_NO_MERGE
 #define MAYBE_BITS 8u /* a pair, at least: one in 8 of what is no pair is taken for one at most */
 
-#define M(n) ((n) >= 8 ? UINT64_MAX : (UINT64_C(1) << ((n) * 8 & 63)) - 1)
-#define K(n) {M(n), (n) > 8 ? M((n)-8) : 0}
-const struct lk_key lk_key_masks[LK_KEY_BYTES + 1] = {K(0), K(1), K(2),  K(3),  K(4),  K(5),
-                                                      K(6), K(7), K(8),  K(9),  K(10), K(11),
-                                                      K(12), K(13), K(14), K(15)};
-#undef K
+#define M(n) ((n) <= 0 ? 0 : (n) >= 8 ? UINT64_MAX : (UINT64_C(1) << ((n) * 8 & 63)) - 1)
+#define EACH(at)                                                                                   \
+    {M(0 - at),  M(1 - at),  M(2 - at),  M(3 - at),  M(4 - at),  M(5 - at),  M(6 - at), M(7 - at),  \
+     M(8 - at),  M(9 - at),  M(10 - at), M(11 - at), M(12 - at), M(13 - at), M(14 - at), M(15 - at)}
+const uint64_t lk_key_masks_lo[LK_KEY_BYTES + 1] = EACH(0);
+const uint64_t lk_key_masks_hi[LK_KEY_BYTES + 1] = EACH(8);
+#undef EACH
 #undef M
 
-/* A power of two, at least twice @n. */
+struct lk_key lk_key_at_end(const uint8_t *p, size_t n)
+{
+    uint8_t copy[16] = {0};
+
+    memcpy(copy, p, n);
+    return (struct lk_key){.lo = lk_key_lo(copy, n), .hi = lk_key_hi(copy, n)};
+}
+
+/* A power of two, at least one and a half times @n. */
 static size_t table_size(size_t n)
 {
     size_t size = 16;
-    while (size < n * 2)
+    while (size < n + n / 2)
         size *= 2;
     return size;
 }
@@ -96,7 +105,7 @@ void lk_bpe_add_word(struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_
         LK_CHECK(lk_names_add(&bpe->long_words, bytes, n, id));
         return;
     }
-    struct lk_key key = lk_key_of(bytes, n, bytes + n);
+    struct lk_key key = lk_key_at_end(bytes, n);
     size_t at = lk_key_hash(key) & bpe->words_mask;
     while (bpe->words[at].key.hi != 0)
         at = (at + 1) & bpe->words_mask;

@@ -8,7 +8,6 @@
 #define LK_OP_TOKENISE_BPE_H
 
 #include "base/bytes.h"
-#include <emmintrin.h>
 #include "op/tokenise/alphabet.h"
 #include "op/tokenise/table.h"
 
@@ -81,9 +80,8 @@ void lk_bpe_add_word(struct lk_bpe *bpe, const uint8_t *bytes, size_t n, uint32_
 /* After the last pair and the alphabet: what only makes merging faster. */
 void lk_bpe_finish(struct lk_bpe *bpe);
 
-/*
- * Merges @n bytes (1 … 2^32 - 2) and writes the ids to @ret_ids, which has room for @n of them; returns how many. Bytes without a token vanish, as in the reference.
- */
+/* Merges @n bytes (1 … 2^32 - 2) and writes the ids to @ret_ids, which has room for @n of them; returns
+ * how many. */
 size_t lk_bpe_merge(const struct lk_bpe *bpe, struct lk_bpe_scratch *scratch, const uint8_t *bytes,
                     size_t n, uint32_t *ret_ids);
 /* The same for initial ids of any number, by memory for them; what lk_bpe_merge does with a long piece. */
@@ -93,31 +91,21 @@ void lk_bpe_scratch_done(struct lk_bpe_scratch *scratch);
 /* Gives back what only an extraordinary piece needed. */
 void lk_bpe_scratch_trim(struct lk_bpe_scratch *scratch);
 
-extern const struct lk_key lk_key_masks[LK_KEY_BYTES + 1];
+extern const uint64_t lk_key_masks_lo[LK_KEY_BYTES + 1], lk_key_masks_hi[LK_KEY_BYTES + 1];
 
-/* @n <= LK_KEY_BYTES bytes at @p; memory is readable up to @limit. */
-static inline struct lk_key lk_key_of(const uint8_t *p, size_t n, const uint8_t *limit)
+/* The halves of the key of @n <= LK_KEY_BYTES bytes at @p, where 16 may be read. */
+static inline uint64_t lk_key_lo(const uint8_t *p, size_t n)
 {
-    uint8_t copy[16] = {0};
-    if (limit - p < 16) {
-        memcpy(copy, p, n);
-        p = copy;
-    }
-    struct lk_key key = {.lo = lk_get_u64(p) & lk_key_masks[n].lo,
-                         .hi = lk_get_u64(p + 8) & lk_key_masks[n].hi};
-    key.hi |= (uint64_t)n << 56;
-    return key;
+    return lk_get_u64(p) & lk_key_masks_lo[n];
 }
 
-static inline void lk_key_put(struct lk_key *ret_key, const uint8_t *p, size_t n, const uint8_t *limit)
+static inline uint64_t lk_key_hi(const uint8_t *p, size_t n)
 {
-    if (limit - p < 16) {
-        *ret_key = lk_key_of(p, n, limit);
-        return;
-    }
-    __m128i v = _mm_and_si128(_mm_loadu_si128((const __m128i *)p), _mm_loadu_si128((const __m128i *)&lk_key_masks[n]));
-    _mm_storeu_si128((__m128i *)ret_key, _mm_or_si128(v, _mm_slli_si128(_mm_cvtsi32_si128((int)n), 15)));
+    return (lk_get_u64(p + 8) & lk_key_masks_hi[n]) | (uint64_t)n << 56;
 }
+
+/* The key of @n <= LK_KEY_BYTES bytes at @p, of which nothing behind is read. */
+struct lk_key lk_key_at_end(const uint8_t *p, size_t n);
 
 /* Both halves of a product of the two (as in wyhash, Wang Yi): every bit of the key counts. */
 static inline uint32_t lk_key_hash(struct lk_key key)

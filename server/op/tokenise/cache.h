@@ -55,7 +55,7 @@ void lk_cache_init(struct lk_cache *cache);
 void lk_cache_init_sized(struct lk_cache *cache, size_t entries_max, size_t ring_max);
 void lk_cache_done(struct lk_cache *cache);
 
-/* A piece that is too long for lk_key_of as a key: its hash and its length. Unlike a short one's it is not
+/* A piece of more than LK_KEY_BYTES as a key: its hash and its length. Unlike a short one's it is not
  * the piece itself; lk_cache_find compares the bytes. */
 struct lk_key lk_cache_long_key(const uint8_t *bytes, size_t n);
 

@@ -33,9 +33,9 @@ static uint32_t whole_word(const struct lk_bpe *bpe, struct lk_key key, uint32_t
 
 /* A piece that is not where the first look finds it. */
 static __attribute__((noinline)) void encode_piece(struct lk_pieces *pieces, struct lk_key key,
-                                                   uint32_t hash, const uint8_t *p, size_t n,
-                                                   struct lk_tokens *out)
+                                                   const uint8_t *p, size_t n, struct lk_tokens *out)
 {
+    uint32_t hash = lk_key_hash(key);
     size_t before = out->n, count = 0;
     lk_bpe_word_soon(pieces->bpe, hash);
     const uint32_t *ids = lk_cache_find(&pieces->cache, key, hash, p, n, &count);
@@ -53,29 +53,61 @@ static __attribute__((noinline)) void encode_piece(struct lk_pieces *pieces, str
     lk_cache_put(&pieces->cache, key, hash, p, n, out->ids + before, out->n - before);
 }
 
-struct batch {
-    struct lk_key keys[LK_PIECES_MAX];
-    uint32_t hashes[LK_PIECES_MAX];
+/* A piece of a batch: its key, and where the first look for it goes. */
+struct look {
+    struct lk_key key;
+    const struct lk_cache_entry *entry;
 };
 
+/* How many of @n pieces begin where 16 bytes may be read: all but the last ones of a text. */
+static size_t inside(const uint8_t *p, const uint8_t *end, const uint8_t *const *stops, size_t n)
+{
+    while (n > 0 && end - (n == 1 ? p : stops[n - 2]) < 16)
+        n--;
+    return n;
+}
+
+/* Two numbers, not a key: the compiler would put it together and take it apart again. */
+static inline void look_for(struct look *look, const struct lk_cache_entry *entries, size_t mask,
+                            uint64_t lo, uint64_t hi)
+{
+    look->key.lo = lo;
+    look->key.hi = hi;
+    look->entry = &entries[lk_key_hash((struct lk_key){.lo = lo, .hi = hi}) & mask];
+    __builtin_prefetch(look->entry);
+}
+
 /* The keys of @n pieces, whose entries are on their way from memory afterwards. */
-static __attribute__((noinline)) void look_ahead(const struct lk_cache *cache, struct batch *batch,
+static __attribute__((noinline)) void look_ahead(const struct lk_cache *cache, struct look *look,
                                                  const uint8_t *p, const uint8_t *end,
                                                  const uint8_t *const *stops, size_t n)
 {
     const struct lk_cache_entry *entries = cache->entries;
+    const uint8_t *const *plain = stops + inside(p, end, stops, n), *const *last = stops + n;
     size_t mask = cache->mask;
 
-    for (size_t i = 0; i < n; p = stops[i++]) {
-        size_t bytes = (size_t)(stops[i] - p);
-        if (bytes <= LK_KEY_BYTES)
-            lk_key_put(&batch->keys[i], p, bytes, end);
-        else
-            batch->keys[i] = lk_cache_long_key(p, bytes);
-        uint32_t hash = lk_key_hash(batch->keys[i]);
-        batch->hashes[i] = hash;
-        __builtin_prefetch(&entries[hash & mask]);
+    for (; stops < plain; p = *stops++, look++) {
+        size_t bytes = (size_t)(*stops - p);
+        if (bytes <= LK_KEY_BYTES) {
+            look_for(look, entries, mask, lk_key_lo(p, bytes), lk_key_hi(p, bytes));
+        } else {
+            struct lk_key key = lk_cache_long_key(p, bytes);
+            look_for(look, entries, mask, key.lo, key.hi);
+        }
     }
+    for (; stops < last; p = *stops++, look++) {
+        size_t bytes = (size_t)(*stops - p);
+        struct lk_key key =
+            bytes > LK_KEY_BYTES ? lk_cache_long_key(p, bytes) : lk_key_at_end(p, bytes);
+        look_for(look, entries, mask, key.lo, key.hi);
+    }
+}
+
+/* The table has moved since. */
+static void look_again(const struct lk_cache *cache, struct look *look, const struct look *last)
+{
+    for (; look < last; look++)
+        look->entry = lk_cache_first(cache, lk_key_hash(look->key));
 }
 
 /* Two short loops, so that the many pieces that the cache has cost no waiting: the processor works on a
@@ -84,26 +116,25 @@ static __attribute__((noinline)) void encode_batch(struct lk_pieces *pieces, con
                                                    const uint8_t *end, const uint8_t *const *stops,
                                                    size_t n, struct lk_tokens *out)
 {
-    struct batch batch;
+    struct look looks[LK_PIECES_MAX];
 
-    look_ahead(&pieces->cache, &batch, p, end, stops, n);
+    look_ahead(&pieces->cache, looks, p, end, stops, n);
     uint32_t *to = lk_tokens_room(out, n * LK_CACHE_NEAR_IDS);
-    const struct lk_cache_entry *entries = pieces->cache.entries;
-    size_t mask = pieces->cache.mask;
-    for (size_t i = 0; i < n; i++) {
-        const struct lk_cache_entry *entry = &entries[batch.hashes[i] & mask];
-        uint64_t count = lk_cache_match(entry, batch.keys[i]);
-        if (count <= LK_CACHE_NEAR_IDS) {
-            memcpy(to, entry->ids, sizeof entry->ids); /* more than needed: no branch */
+    for (struct look *look = looks, *last = looks + n; look < last; look++) {
+        uint64_t count = lk_cache_match(look->entry, look->key);
+        if (__builtin_expect(count <= LK_CACHE_NEAR_IDS, 1)) {
+            memcpy(to, look->entry->ids, sizeof look->entry->ids); /* more than needed: no branch */
             to += count;
             continue;
         }
+        size_t i = (size_t)(look - looks);
         const uint8_t *from = i == 0 ? p : stops[i - 1];
+        const struct lk_cache_entry *entries = pieces->cache.entries;
         out->n = (size_t)(to - out->ids);
-        encode_piece(pieces, batch.keys[i], batch.hashes[i], from, (size_t)(stops[i] - from), out);
+        encode_piece(pieces, look->key, from, (size_t)(stops[i] - from), out);
         to = lk_tokens_room(out, (n - i) * LK_CACHE_NEAR_IDS);
-        entries = pieces->cache.entries;
-        mask = pieces->cache.mask;
+        if (pieces->cache.entries != entries)
+            look_again(&pieces->cache, look + 1, last);
     }
     out->n = (size_t)(to - out->ids);
 }

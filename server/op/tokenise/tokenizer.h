@@ -81,7 +81,8 @@ const uint8_t *lk_tokenizer_bytes(const struct lk_tokenizer *tokenizer, uint32_t
  * encoding has put there (Llama 2). The text of ids is their bytes one after the other, less these. */
 uint32_t lk_tokenizer_strip(const struct lk_tokenizer *tokenizer);
 
-/* Scratch memory of one thread. Its size is bounded (caches are cut at 16 MiB). */
+/* Scratch memory of one thread. What it keeps between documents is bounded: 40 MiB of cache, as far as it
+ * is used, and 16 MiB of other memory. */
 struct lk_encoder *lk_encoder_new(const struct lk_tokenizer *tokenizer);
 void lk_encoder_free(struct lk_encoder *encoder);
 

@@ -245,9 +245,9 @@ START_TEST(words_are_found_by_their_bytes)
         size_t length = 5 + i % 11;
         memset(text, 0, sizeof text);
         memcpy(text + 1, &i, sizeof i);
-        struct lk_key key = lk_key_of(text, length, text + sizeof text);
+        struct lk_key key = lk_key_at_end(text, length);
         ck_assert_uint_eq(lk_bpe_word(&bpe, key, lk_key_hash(key)), i);
-        key = lk_key_of(text, length == 15 ? 5 : length + 1, text + sizeof text);
+        key = lk_key_at_end(text, length == 15 ? 5 : length + 1);
         ck_assert_uint_eq(lk_bpe_word(&bpe, key, lk_key_hash(key)), LK_NO_ID);
     }
     ck_assert_uint_eq(lk_names_find(&bpe.long_words, "0123456789abcdef", 16), 77);

@@ -45,7 +45,7 @@ static size_t ids_of(uint32_t i, size_t n, uint32_t ids[64])
 
 static struct lk_key key_of(const uint8_t *bytes, size_t n)
 {
-    return n > LK_KEY_BYTES ? lk_cache_long_key(bytes, n) : lk_key_of(bytes, n, bytes + n);
+    return n > LK_KEY_BYTES ? lk_cache_long_key(bytes, n) : lk_key_at_end(bytes, n);
 }
 
 /* Whether it is there; what is there is right. */
@@ -136,15 +136,15 @@ START_TEST(pieces_of_one_hash_are_told_apart)
     for (uint8_t i = 0; i < LK_CACHE_WINDOW; i++) { /* short ones at one place: as many as a window */
         uint8_t text[3] = {'k', i, 0};
         other = 100 + i;
-        lk_cache_put(&cache, lk_key_of(text, 2, text + 3), 40, text, 2, &other, 1);
+        lk_cache_put(&cache, lk_key_at_end(text, 2), 40, text, 2, &other, 1);
     }
     for (uint8_t i = 0; i < LK_CACHE_WINDOW; i++) {
         uint8_t text[3] = {'k', i, 0};
-        const uint32_t *got = lk_cache_find(&cache, lk_key_of(text, 2, text + 3), 40, text, 2, &n);
+        const uint32_t *got = lk_cache_find(&cache, lk_key_at_end(text, 2), 40, text, 2, &n);
         ck_assert_ptr_nonnull(got);
         ck_assert_uint_eq(n, 1);
         ck_assert_uint_eq(*got, 100u + i);
-        ck_assert_ptr_null(lk_cache_find(&cache, lk_key_of(text, 3, text + 3), 40, text, 3, &n));
+        ck_assert_ptr_null(lk_cache_find(&cache, lk_key_at_end(text, 3), 40, text, 3, &n));
     }
     lk_cache_done(&cache);
 }
