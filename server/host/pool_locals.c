@@ -21,6 +21,7 @@ static void on_end(struct worker *worker)
 {
     worker_drop_calls(worker, LK_OK);
     worker->ready = false;
+    worker->pipe.ended = true; /* also when it is we who will not listen any more */
     loop_unwatch(worker->pool->loop, worker->pipe.fd);
     proc_kill(worker, false);
 }

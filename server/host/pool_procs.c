@@ -154,6 +154,8 @@ void proc_spawn(struct worker *worker)
     }
     int rc = spawn(pool->config.worker_path, argv, socket, worker->board.fd, &worker->pid);
     (void)close(socket);
+    (void)close(worker->board.fd); /* the mapping is all we need */
+    worker->board.fd = -1;
     if (rc == 0 && (worker->pidfd = pidfd_open(worker->pid, 0)) < 0) {
         rc = errno;
         (void)kill(worker->pid, SIGKILL); /* our child, not yet waited for: the number is its own */
