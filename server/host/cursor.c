@@ -480,6 +480,8 @@ uint64_t cursor_distance(const struct cursor *c, uint64_t step, struct steps_cut
 {
     const struct held *held = cursor_held(c, step);
     uint32_t first, end;
+    if (c->untold && step >= c->fail_step && step - c->fail_step <= c->capacity)
+        return 0;
     if (step >= c->fail_step || step < c->first_step)
         return UINT64_MAX;
     lanes_of(c, step, cut, &first, &end);
@@ -578,8 +580,9 @@ enum cursor_state cursor_look(const struct cursor *c, uint64_t step, struct step
     return c->context->stream->finite && step >= cursor_steps(c) ? CURSOR_ENDED : CURSOR_WAITING;
 }
 
-const struct lk_err *cursor_error(const struct cursor *c)
+const struct lk_err *cursor_error(struct cursor *c)
 {
+    c->untold = false;
     return &c->err;
 }
 

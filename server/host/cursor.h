@@ -77,7 +77,7 @@ enum cursor_state cursor_look(const struct cursor *cursor, uint64_t step, struct
                               uint32_t *ret_slot);
 
 uint64_t cursor_steps(const struct cursor *cursor);
-const struct lk_err *cursor_error(const struct cursor *cursor);
+const struct lk_err *cursor_error(struct cursor *cursor); /* for whoever asked */
 void cursor_waits_for(const struct cursor *cursor, uint64_t step, struct steps_cut cut,
                       struct lk_buf *out);
 

@@ -83,6 +83,7 @@ struct cursor {
     uint32_t n_missing, cap_missing;
     uint64_t fail_step;        /* this step and those after it cannot be made, for the reason in err */
     struct lk_err err;
+    bool untold;               /* somebody must hear of it: another cursor would not fail */
     struct failure *failures;  /* slices that could not be measured, until a lane needs one */
     uint64_t rows_made, fetched;
     uint32_t measuring, fetching;

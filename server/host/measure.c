@@ -140,6 +140,15 @@ static void deliver_slice(struct cursor *c, const struct errand *errand,
     free(measure);
 }
 
+/* The count has been put right by now, so that nobody would come upon it again: but what this cursor has
+ * handed out since it used the wrong one, and what it left in snapshots, may not be what it should be. */
+static void counted_wrongly(struct cursor *c)
+{
+    c->untold = true;
+    if (c->context->snapshots != NULL)
+        snapshots_forget(c->context->snapshots, c->context->stream->order);
+}
+
 /* The ids of fetched rows, for the batches that lack them. */
 static void deliver_fetch(struct cursor *c, const struct errand *errand,
                           const struct pool_result *result)
@@ -162,9 +171,9 @@ static void deliver_fetch(struct cursor *c, const struct errand *errand,
                           piece->of != 0 ? piece->of : piece->first + piece->tokens,
                           piece->of != 0 ? "the count that was kept is wrong"
                                          : "the data or the tokenizer has changed");
-            if (piece->of != 0 && c->context->snapshots != NULL)
-                snapshots_forget(c->context->snapshots, c->context->stream->order);
             cursor_fail(c, piece->step, err.code, err.text);
+            if (piece->of != 0)
+                counted_wrongly(c);
             return;
         }
         assemble_piece(c, piece, result->rows[i].ids);
