@@ -198,6 +198,8 @@ static enum lk_code read_line(struct lk_bpe_files *out, struct lk_buf *bytes, co
     return lk_add_token(out, bytes->data, bytes->len, rank, err);
 }
 
+#define LINE_BYTES 20 /* roughly: it only spares growing */
+
 static enum lk_code read_ranks(const struct lk_tokenizer_files *files, struct lk_bpe_files *out,
                                struct lk_err *err)
 {
@@ -205,6 +207,7 @@ static enum lk_code read_ranks(const struct lk_tokenizer_files *files, struct lk
     struct lk_buf bytes = {0};
     enum lk_code code = LK_OK;
 
+    lk_names_reserve(&out->names, files->main_bytes / LINE_BYTES);
     for (size_t number = 1; p < end && code == LK_OK; number++) {
         const uint8_t *stop = memchr(p, '\n', (size_t)(end - p));
         size_t n = (size_t)((stop == NULL ? end : stop) - p);

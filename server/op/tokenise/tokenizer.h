@@ -17,6 +17,12 @@
 struct lk_tokenizer;
 struct lk_encoder;
 
+/*
+ * Which rule a file gets. tokenizer.json and pair: merges go by their place in the file's list; with
+ * "ignore_merges" a piece that is a token is that token whatever merging would make of it. tiktoken: a piece
+ * that is a token is that token, always; in others neighbours merge by the rank of the token they make. The two
+ * differ where a list and ranks do, and for cl100k in white space that ends a text.
+ */
 enum lk_tokenizer_kind {
     LK_TOKENIZER_BYTES, /* id = byte; 256 is the end-of-text token "<|endoftext|>"; vocabulary 257 */
     LK_TOKENIZER_HF,    /* a Hugging Face tokenizer.json */
