@@ -355,6 +355,71 @@ START_TEST(cut_where_no_merge_joins_a_text_has_the_ids_of_the_whole)
 }
 END_TEST
 
+/* ---- damaged files: RC-058 ---- */
+
+static void load_and_use(enum lk_tokenizer_kind kind, const uint8_t *bytes, size_t n, size_t *loaded)
+{
+    static const char text[] = "ab  \u00e9z" MARK "\n[M] a\xc3";
+    uint8_t *exact = lk_alloc(n); /* of the exact size: sanitizers see a read beyond it */
+    memcpy(exact, bytes, n);
+    struct lk_tokenizer_files files = {
+        .kind = kind, .main = exact, .main_bytes = n, .main_name = "t", .scheme = "cl100k_base"};
+    struct lk_tokenizer *tokenizer = NULL;
+    struct lk_tokens ids = {0};
+    struct lk_err err = {.code = LK_OK};
+
+    enum lk_code code = lk_tokenizer_new(&files, &tokenizer, &err);
+    free(exact);
+    if (code != LK_OK) {
+        ck_assert(code == LK_INVALID_ARGUMENT || code == LK_UNIMPLEMENTED);
+        ck_assert_uint_gt(strlen(err.text), 0);
+        ck_assert_ptr_null(tokenizer);
+        return;
+    }
+    encode(tokenizer, text, sizeof text - 1, &ids);
+    for (size_t i = 0; i < ids.n; i++)
+        ck_assert_uint_lt(ids.ids[i], lk_tokenizer_vocab(tokenizer));
+    lk_tokens_done(&ids);
+    lk_tokenizer_free(tokenizer);
+    (*loaded)++;
+}
+
+static void damage(enum lk_tokenizer_kind kind, const char *whole, size_t n, const char *bytes, size_t bytes_n,
+                   int tries)
+{
+    struct random random = {.state = 3};
+    uint8_t *text = lk_alloc(n);
+    size_t loaded = 0;
+
+    for (int i = 0; i < tries; i++) {
+        memcpy(text, whole, n);
+        for (uint32_t k = 0, times = 1 + below(&random, 3); k < times; k++)
+            text[below(&random, (uint32_t)n)] = (uint8_t)bytes[below(&random, (uint32_t)bytes_n)];
+        load_and_use(kind, text, n - (below(&random, 8) == 0 ? below(&random, (uint32_t)n) : 0), &loaded);
+    }
+    free(text);
+    ck_assert_uint_gt(loaded, (size_t)tries / 100); /* or only refusals were seen */
+    ck_assert_uint_lt(loaded, (size_t)tries);
+}
+
+START_TEST(damaged_files_are_refused_or_give_a_tokenizer_that_works)
+{
+    static const char json[] = "{" ADDED("false") "\"normalizer\":" NORMAL(PREPEND "," REPLACE) ",\"decoder\":"
+        METASPACE("always", "true") ",\"pre_tokenizer\":" METASPACE("first", "true") "," MODEL("") "}";
+    static const char bytes[] = "{}[]\",:\\019abtrue<>x\x81\x96\xe2\xff ";
+    struct lk_buf ranks = {0};
+
+    damage(LK_TOKENIZER_HF, json, sizeof json - 1, bytes, sizeof bytes - 1, 4000);
+    for (unsigned b = 0; b < 256; b++) {
+        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        lk_buf_putf(&ranks, "%c%c== %u\n", digits[b >> 2], digits[(b & 3) << 4], b);
+    }
+    lk_buf_puts(&ranks, "YWI= 256\nICA= 257\nICAgIA== 258\n");
+    damage(LK_TOKENIZER_TIKTOKEN, (const char *)ranks.data, ranks.len, "A=9 /\n\r\xff", 8, 2000);
+    lk_buf_done(&ranks);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("op/characters");
@@ -365,6 +430,7 @@ Suite *suite(void)
     tcase_add_test(t, ignore_merges_takes_whole_texts_as_they_are_spelled);
     tcase_add_test(t, decoders_say_what_a_token_shows);
     tcase_add_test(t, cut_where_no_merge_joins_a_text_has_the_ids_of_the_whole);
+    tcase_add_test(t, damaged_files_are_refused_or_give_a_tokenizer_that_works);
     suite_add_tcase(s, t);
     return s;
 }
