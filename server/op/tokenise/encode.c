@@ -79,9 +79,10 @@ static bool has_prefix(const struct lk_encoder *encoder, bool first, const uint8
     return false;
 }
 
-/* Text without added tokens, normalised; @first: the document begins with it. */
+/* Text without added tokens, normalised, in memory that is readable up to @limit; @first: the document
+ * begins with it. */
 static void encode_text(struct lk_encoder *encoder, bool first, const uint8_t *p,
-                        const uint8_t *end, struct lk_tokens *out)
+                        const uint8_t *end, const uint8_t *limit, struct lk_tokens *out)
 {
     if (encoder->tokenizer->kind == LK_TOKENIZER_BYTES) {
         encode_bytes(p, end, out);
@@ -93,14 +94,14 @@ static void encode_text(struct lk_encoder *encoder, bool first, const uint8_t *p
         lk_buf_puts(buf, " ");
         lk_buf_put(buf, p, (size_t)(end - p));
         p = buf->data;
-        end = p + buf->len;
+        limit = end = p + buf->len;
     }
     if (encoder->tokenizer->section.n > 0) {
         size_t n = 0;
         lk_normal_apply(&encoder->tokenizer->section, &encoder->section, p, (size_t)(end - p), &p, &n);
-        end = p + n;
+        limit = end = p + n;
     }
-    lk_pieces_encode(&encoder->pieces, p, end, out);
+    lk_pieces_encode(&encoder->pieces, p, end, limit, out);
 }
 
 /* @at: where the part begins in the document. A part may have spaces around its token. */
@@ -148,7 +149,7 @@ static void encode_raw(struct lk_encoder *encoder, const uint8_t *p, const uint8
         if (part.token != NULL)
             put_added(encoder, &part, at + (as_it_is ? (size_t)(part.p - p) : 0), out);
         else
-            encode_text(encoder, at == 0 && part.p == p, part.p, part.end, out);
+            encode_text(encoder, at == 0 && part.p == p, part.p, part.end, scan.end, out);
     }
     encoder->specials += scan.kept;
 }

@@ -59,10 +59,10 @@ struct look {
     const struct lk_cache_entry *entry;
 };
 
-/* How many of @n pieces begin where 16 bytes may be read: all but the last ones of a text. */
-static size_t inside(const uint8_t *p, const uint8_t *end, const uint8_t *const *stops, size_t n)
+/* How many of @n pieces begin where 16 bytes may be read: all but the last ones of a document. */
+static size_t inside(const uint8_t *p, const uint8_t *limit, const uint8_t *const *stops, size_t n)
 {
-    while (n > 0 && end - (n == 1 ? p : stops[n - 2]) < 16)
+    while (n > 0 && limit - (n == 1 ? p : stops[n - 2]) < 16)
         n--;
     return n;
 }
@@ -79,11 +79,11 @@ static inline void look_for(struct look *look, const struct lk_cache_entry *entr
 
 /* The keys of @n pieces, whose entries are on their way from memory afterwards. */
 static __attribute__((noinline)) void look_ahead(const struct lk_cache *cache, struct look *look,
-                                                 const uint8_t *p, const uint8_t *end,
+                                                 const uint8_t *p, const uint8_t *limit,
                                                  const uint8_t *const *stops, size_t n)
 {
     const struct lk_cache_entry *entries = cache->entries;
-    const uint8_t *const *plain = stops + inside(p, end, stops, n), *const *last = stops + n;
+    const uint8_t *const *plain = stops + inside(p, limit, stops, n), *const *last = stops + n;
     size_t mask = cache->mask;
 
     for (; stops < plain; p = *stops++, look++) {
@@ -113,12 +113,12 @@ static void look_again(const struct lk_cache *cache, struct look *look, const st
 /* Two short loops, so that the many pieces that the cache has cost no waiting: the processor works on a
  * dozen of them at a time as long as no branch is a surprise. */
 static __attribute__((noinline)) void encode_batch(struct lk_pieces *pieces, const uint8_t *p,
-                                                   const uint8_t *end, const uint8_t *const *stops,
+                                                   const uint8_t *limit, const uint8_t *const *stops,
                                                    size_t n, struct lk_tokens *out)
 {
     struct look looks[LK_PIECES_MAX];
 
-    look_ahead(&pieces->cache, looks, p, end, stops, n);
+    look_ahead(&pieces->cache, looks, p, limit, stops, n);
     uint32_t *to = lk_tokens_room(out, n * LK_CACHE_NEAR_IDS);
     for (struct look *look = looks, *last = looks + n; look < last; look++) {
         uint64_t count = lk_cache_match(look->entry, look->key);
@@ -141,7 +141,7 @@ static __attribute__((noinline)) void encode_batch(struct lk_pieces *pieces, con
 
 /* Every stage cuts the pieces of the one before; those of the last are encoded. */
 static void encode_pieces(struct lk_pieces *pieces, uint32_t stage, const uint8_t *p,
-                          const uint8_t *end, struct lk_tokens *out)
+                          const uint8_t *end, const uint8_t *limit, struct lk_tokens *out)
 {
     const struct lk_pretok *pretok = pieces->pretok;
     const struct lk_cutter *cutter = &pretok->stages[stage];
@@ -150,16 +150,17 @@ static void encode_pieces(struct lk_pieces *pieces, uint32_t stage, const uint8_
     while (p < end) {
         size_t n = cutter->cut(cutter, p, end, stops);
         if (stage + 1 == pretok->n)
-            encode_batch(pieces, p, end, stops, n, out);
+            encode_batch(pieces, p, limit, stops, n, out);
         else
             for (size_t i = 0; i < n; i++)
-                encode_pieces(pieces, stage + 1, i == 0 ? p : stops[i - 1], stops[i], out);
+                encode_pieces(pieces, stage + 1, i == 0 ? p : stops[i - 1], stops[i], limit,
+                              out);
         p = stops[n - 1];
     }
 }
 
 void lk_pieces_encode(struct lk_pieces *pieces, const uint8_t *p, const uint8_t *end,
-                      struct lk_tokens *out)
+                      const uint8_t *limit, struct lk_tokens *out)
 {
-    encode_pieces(pieces, 0, p, end, out);
+    encode_pieces(pieces, 0, p, end, limit, out);
 }

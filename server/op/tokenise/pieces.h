@@ -22,8 +22,9 @@ void lk_pieces_done(struct lk_pieces *pieces);
 /* Gives back what only an extraordinary piece needed. */
 void lk_pieces_trim(struct lk_pieces *pieces);
 
-/* Appends the ids of the text from @p to @end to @out. Nothing outside of the text is read. */
+/* Appends the ids of the text from @p to @end to @out. Memory is readable up to @limit >= @end: what
+ * follows the text has no influence, but 16 bytes of it make short texts faster. */
 void lk_pieces_encode(struct lk_pieces *pieces, const uint8_t *p, const uint8_t *end,
-                      struct lk_tokens *out);
+                      const uint8_t *limit, struct lk_tokens *out);
 
 #endif
