@@ -4,6 +4,7 @@
  * U+180E and U+200B (no spaces), U+0085 and U+3000 (spaces), the long s.
  */
 #include "op/pretok/pretok.h"
+#include "op/pretok/regex.h"
 
 #include "base/mem.h"
 #include "tests/lib/check_main.h"
@@ -420,6 +421,64 @@ START_TEST(mixes_are_cut_alike_by_all_code)
 }
 END_TEST
 
+/* Ends of the pieces of @text under expressions, one after the other, by the engine for any expression. */
+static size_t cut_by_stages(const struct lk_pretok *stages, uint32_t stage, const uint8_t *text,
+                            const uint8_t *p, const uint8_t *end, uint32_t *ret_ends)
+{
+    const struct lk_cutter *cutter = &stages->stages[stage];
+    const uint8_t *stops[LK_PIECES_MAX];
+    size_t count = 0;
+
+    while (p < end) {
+        size_t n = cutter->cut(cutter, p, end, stops);
+        for (size_t i = 0; i < n; p = stops[i++]) {
+            if (stage + 1 < stages->n)
+                count += cut_by_stages(stages, stage + 1, text, p, stops[i], ret_ends + count);
+            else
+                ret_ends[count++] = (uint32_t)(stops[i] - text);
+        }
+    }
+    return count;
+}
+
+static void stages_of(const struct lk_unicode *unicode, const char *const *texts, struct lk_pretok *ret_stages)
+{
+    struct lk_err err;
+
+    *ret_stages = (struct lk_pretok){0};
+    for (; ret_stages->n < 3 && texts[ret_stages->n] != NULL; ret_stages->n++) {
+        const char *text = texts[ret_stages->n];
+        struct lk_pattern pattern = {.text = (const uint8_t *)text, .n = strlen(text)};
+        ck_assert_msg(lk_cutter_regex(&pattern, unicode, LK_SPLIT_ISOLATED, NULL,
+                                      &ret_stages->stages[ret_stages->n], &err) == LK_OK,
+                      "%s: %s", text, err.text);
+    }
+}
+
+/* What the families' code was worked out from is also run as it stands. */
+START_TEST(families_cut_as_their_expressions_say)
+{
+    static struct trial trial;
+    struct lk_pretok stages[EXPRESSIONS];
+    char text[TEXT_MAX];
+
+    trial_init(&trial, TEXT_MAX);
+    for (size_t family = 0; family < EXPRESSIONS; family++)
+        stages_of(&trial.unicode, expressions[family], &stages[family]);
+    for (size_t round = 0; round < 6000; round++) {
+        size_t n = mix(&trial, text, 1 + pick(&trial, 200));
+        for (size_t family = 0; n > 0 && family < EXPRESSIONS; family++) {
+            const uint8_t *p = (const uint8_t *)text;
+            trial.expected_n = cut_by_stages(&stages[family], 0, p, p, p + n, trial.expected);
+            find_as_expected(&trial, p, n, family, LK_SIMD_SCALAR, SIZE_MAX, true);
+        }
+    }
+    for (size_t family = 0; family < EXPRESSIONS; family++)
+        lk_pretok_done(&stages[family]);
+    trial_done(&trial);
+}
+END_TEST
+
 START_TEST(what_is_no_utf8_is_cut_alike_by_all_code)
 {
     static struct trial trial;
@@ -492,6 +551,7 @@ Suite *suite(void)
     tcase_add_test(t, invalid_utf8_never_leads_outside_the_text);
     tcase_add_test(t, every_code_point_is_of_one_class_to_all_code);
     tcase_add_test(t, mixes_are_cut_alike_by_all_code);
+    tcase_add_test(t, families_cut_as_their_expressions_say);
     tcase_add_test(t, what_is_no_utf8_is_cut_alike_by_all_code);
     tcase_add_test(t, long_runs_are_cut_alike_by_all_code);
     tcase_add_test(t, another_expression_is_not_taken_for_a_known_one);
