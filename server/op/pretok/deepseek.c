@@ -6,9 +6,10 @@
  *   [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
  *    ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * In one go: numbers, and what changes between CJK (U+4E00 to U+9FA5, U+3040 to U+30FF) and not, are ends
- * of texts, beyond which the third does not see. It finds nothing in a number, so that this stays whole;
- * nor in controls, unassigned code points and the like: those before what it finds next are a piece.
+ * In one go: numbers, and what changes between CJK (U+4E00 to U+9FA5, U+3040 to U+30FF) and not,
+ * are ends of texts, beyond which the third does not see. It finds nothing in a number, so that
+ * this stays whole; nor in controls, unassigned code points and the like: those before what it
+ * finds next are a piece.
  */
 #include "op/pretok/families.h"
 #include "op/pretok/masks.h"

@@ -46,8 +46,9 @@ struct wide {
     uint64_t beyond;          /* bytes from 0xf4: beyond Unicode, or private */
 };
 
-/* Whether these are characters as UTF-8 has them; then sets where each begins. One that the block does not
- * hold as a whole is left out. What is not as it should be, the scalar code must make something of. */
+/* Whether these are characters as UTF-8 has them; then sets where each begins. One that the
+ * block does not hold as a whole is left out. What is not as it should be, the scalar code must
+ * make something of. */
 LK_TARGET_BITS
 static inline bool find_characters(struct lk_block *block, const struct wide *wide)
 {

@@ -1,20 +1,21 @@
 /*
- * Finding many pieces at once: 63 bytes of text become bit masks, one for each class of characters, and
- * a family says by arithmetic on them where its pieces begin (the idea of Langdale and Lemire, "Parsing
- * Gigabytes of JSON per Second", 2019, section 3).
+ * Finding many pieces at once: 63 bytes of text become bit masks, one for each class of characters,
+ * and a family says by arithmetic on them where its pieces begin (the idea of Langdale and Lemire,
+ * "Parsing Gigabytes of JSON per Second", 2019, section 3).
  *
  *   text      I t ' s   t w o   ·     bit 0 is the first character
  *   letters   1 1 0 1 0 1 1 1 0 0
  *   cuts      0 0 1 0 1 0 0 0 1 0     "It|'s| two| ·" for GPT-2
  *
- * A block begins where a piece begins, so there is nothing to carry from one to the next, and a cutter may
- * be stopped and called again between any two pieces. It gives all pieces that surely end within it; a
- * piece that does not (a long one, or one of spaces whose end decides) is left to the next block, which
- * begins there, or, where it is the only one, to the family's scalar code. So is text that is no UTF-8.
+ * A block begins where a piece begins, so there is nothing to carry from one to the next, and a
+ * cutter may be stopped and called again between any two pieces. It gives all pieces that surely
+ * end within it; a piece that does not (a long one, or one of spaces whose end decides) is left to
+ * the next block, which begins there, or, where it is the only one, to the family's scalar code. So
+ * is text that is no UTF-8.
  *
- * The bits are characters, not bytes: those of a block with more than ASCII are gathered from its leading
- * bytes by PEXT, and the cuts spread over them again by PDEP. Families need not know that characters have
- * several bytes.
+ * The bits are characters, not bytes: those of a block with more than ASCII are gathered from its
+ * leading bytes by PEXT, and the cuts spread over them again by PDEP. Families need not know that
+ * characters have several bytes.
  *
  * The 64th bit of every mask is free, so that the end of a run always has a bit to be carried into.
  */
@@ -37,7 +38,8 @@
     __attribute__((target("avx2,avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2," LK_BITS)))
 #define LK_ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Bit k of each: the k-th character of the block is one. Those not named as ASCII hold all of Unicode. */
+/* Bit k of each: the k-th character of the block is one. Those not named as ASCII hold all of
+ * Unicode. */
 struct lk_block {
     const uint8_t *p; /* the block, and the end of the text */
     const uint8_t *end;
@@ -77,9 +79,9 @@ enum {
 extern const uint8_t lk_ascii_kinds[128];
 
 /*
- * Complete a block that has bytes above ASCII: set the classes of these characters and turn masks of bytes
- * into masks of characters. False when it is no UTF-8 (or what a text's end left of it), and the scalar code
- * must say what to make of it.
+ * Complete a block that has bytes above ASCII: set the classes of these characters and turn masks
+ * of bytes into masks of characters. False when it is no UTF-8 (or what a text's end left of it),
+ * and the scalar code must say what to make of it.
  */
 bool lk_block_widen_avx2(struct lk_block *block, const struct lk_unicode *unicode);
 bool lk_block_widen_avx512(struct lk_block *block, const struct lk_unicode *unicode);
@@ -92,8 +94,8 @@ LK_ALWAYS_INLINE uint64_t lk_firsts(uint64_t runs)
     return runs & ~(runs << 1);
 }
 
-/* From each bit of @from, all of them in @runs, to the end of its run: a carry passes through the ones. Bits
- * met on the way stop it from clearing them, and are put back. */
+/* From each bit of @from, all of them in @runs, to the end of its run: a carry passes through
+ * the ones. Bits met on the way stop it from clearing them, and are put back. */
 LK_ALWAYS_INLINE uint64_t lk_flood(uint64_t from, uint64_t runs)
 {
     return (((from + runs) ^ runs) | from) & runs;
@@ -105,8 +107,9 @@ LK_ALWAYS_INLINE uint64_t lk_past(uint64_t from, uint64_t runs)
     return (from + runs) & ~runs;
 }
 
-/* Those of @from (one bit in each of some @runs) whose run is followed by one of @what. The ends are as many
- * as the beginnings and in the same order, so the k-th of one belongs to the k-th of the other. */
+/* Those of @from (one bit in each of some @runs) whose run is followed by one of @what. The ends
+ * are as many as the beginnings and in the same order, so the k-th of one belongs to the k-th of
+ * the other. */
 LK_TARGET_BITS
 LK_ALWAYS_INLINE uint64_t lk_followed(uint64_t from, uint64_t runs, uint64_t what)
 {
@@ -123,8 +126,9 @@ LK_ALWAYS_INLINE uint64_t lk_threes(uint64_t runs)
     return all;
 }
 
-/* Where pieces of @space begin under "\s*[\r\n]+|\s+(?!\S)|\s+": with each run; after its last newline; and
- * with its last character if that is no newline and one of the same text follows it (@inner: one does). */
+/* Where pieces of @space begin under "\s*[\r\n]+|\s+(?!\S)|\s+": with each run; after its last
+ * newline; and with its last character if that is no newline and one of the same text follows it
+ * (@inner: one does). */
 LK_TARGET_BITS
 LK_ALWAYS_INLINE uint64_t lk_space_cuts(const struct lk_block *block, uint64_t space, uint64_t inner)
 {
@@ -135,8 +139,8 @@ LK_ALWAYS_INLINE uint64_t lk_space_cuts(const struct lk_block *block, uint64_t s
     return lk_firsts(space) | after | (plain & ~(space >> 1) & inner);
 }
 
-/* Where what was worked out stands whatever follows the block: not in a run of spaces at its end, of which
- * only the beginning is sure. */
+/* Where what was worked out stands whatever follows the block: not in a run of spaces at its
+ * end, of which only the beginning is sure. */
 LK_TARGET_BITS
 LK_ALWAYS_INLINE uint64_t lk_settled(const struct lk_block *block)
 {
@@ -161,7 +165,8 @@ LK_ALWAYS_INLINE size_t lk_contraction_chars(const struct lk_block *block, uint6
     return n == 3 && p[1] == 0xc5 ? 2 : n; /* the long s has two bytes */
 }
 
-/* @cuts after the contractions that begin at some of @from, where pieces begin: cut behind, not within. */
+/* @cuts after the contractions that begin at some of @from, where pieces begin: cut behind, not
+ * within. */
 LK_TARGET_BITS
 LK_ALWAYS_INLINE uint64_t lk_cut_contractions(const struct lk_block *block, uint64_t from,
                                               bool any_case, uint64_t cuts)
@@ -181,7 +186,8 @@ LK_ALWAYS_INLINE void lk_block_init(struct lk_block *block, const uint8_t *p, co
 {
     size_t left = (size_t)(end - p);
 
-    *block = (struct lk_block){.p = p, .end = end, .is_start = ~UINT64_C(0), .whole = left <= LK_BLOCK_BYTES};
+    *block = (struct lk_block){.p = p, .end = end, .is_start = ~UINT64_C(0)};
+    block->whole = left <= LK_BLOCK_BYTES;
     block->known = ~UINT64_C(0) >> (block->whole ? 64 - left : 64 - LK_BLOCK_BYTES);
 }
 
@@ -280,7 +286,8 @@ LK_ALWAYS_INLINE bool lk_block_read_avx2(struct lk_block *block, const struct lk
     block->space = (lk_bytes_between(v, '\t', '\r') & block->known) | block->blank;
     block->newline = (lk_bytes_equal(v, '\n') | lk_bytes_equal(v, '\r')) & block->known;
     block->ascii_letter = block->upper | block->lower;
-    block->ascii_punct = lk_bytes_between(v, '!', '~') & block->known & ~block->ascii_letter & ~block->number;
+    block->ascii_punct = lk_bytes_between(v, '!', '~') & block->known;
+    block->ascii_punct &= ~(block->ascii_letter | block->number);
     block->punct = block->ascii_punct;
     block->hook = block->ascii_letter | high;
     block->apostrophe = lk_bytes_equal(v, '\'') & block->known;
@@ -331,9 +338,9 @@ LK_ALWAYS_INLINE size_t lk_put_stops_avx2(const uint8_t *p, uint64_t cuts, const
 }
 
 /*
- * A cutter for one processor. @find is the family's: bool (struct lk_block *, uint64_t *ret_cuts, …) sets
- * where pieces begin (of the first character it may say anything), or returns false to leave the first
- * piece to @one, the scalar code.
+ * A cutter for one processor. @find is the family's: bool (struct lk_block *, uint64_t *ret_cuts,
+ * …) sets where pieces begin (of the first character it may say anything), or returns false to
+ * leave the first piece to @one, the scalar code.
  */
 #define LK_CUT_BLOCKS(name, target, level, find, one)                                           \
     target static size_t name(const struct lk_cutter *cutter, const uint8_t *p,                    \

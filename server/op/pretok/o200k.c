@@ -4,9 +4,9 @@
 #include "op/pretok/families.h"
 #include "op/pretok/masks.h"
 
-/* Where "A*B+" ends from @p, with A = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], B = [\p{Ll}\p{Lm}\p{Lo}\p{M}]; NULL
- * when it does not match; and where A* alone ends. What is in both classes goes to A* first, and the
- * last of it is given back to B+ when no \p{Ll} follows. */
+/* Where "A*B+" ends from @p, with A = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], B =
+ * [\p{Ll}\p{Lm}\p{Lo}\p{M}]; NULL when it does not match; and where A* alone ends. What is in
+ * both classes goes to A* first, and the last of it is given back to B+ when no \p{Ll} follows. */
 static inline const uint8_t *cased_word(const struct lk_unicode *unicode, const uint8_t *p,
                                         const uint8_t *end, const uint8_t **ret_upper)
 {
@@ -85,8 +85,9 @@ struct roles {
     uint64_t other; /* of " ?[^\s\p{L}\p{N}]+", or a prefix: with the marks that follow others */
 };
 
-/* A mark is part of a word, unless a run of others has begun before it. Of others one alone does not begin a
- * run when a mark follows (it is the prefix of the word), two or one after a space do. */
+/* A mark is part of a word, unless a run of others has begun before it. Of others one alone does
+ * not begin a run when a mark follows (it is the prefix of the word), two or one after a space
+ * do. */
 LK_ALWAYS_INLINE void place_marks(const struct lk_block *block, struct roles *roles)
 {
     uint64_t begun = roles->other & (roles->other | block->blank) << 1;
@@ -101,7 +102,7 @@ LK_TARGET_BITS
 LK_ALWAYS_INLINE void take_contractions(const struct lk_block *block, struct roles *roles)
 {
     uint64_t word = roles->upper | roles->lower | roles->both;
-    uint64_t hook = block->hook | ~block->known; /* whether the last one ends a word is seen from its bytes */
+    uint64_t hook = block->hook | ~block->known; /* of the last one its bytes tell */
 
     for (uint64_t at = block->apostrophe & word << 1 & hook >> 1; at != 0; at &= at - 1) {
         uint64_t bit = at & -at;
@@ -116,8 +117,9 @@ LK_ALWAYS_INLINE void take_contractions(const struct lk_block *block, struct rol
     }
 }
 
-/* Where words are cut within: at an upper case letter after a lower case one, whatever is in both classes
- * between them; and after the last of both if only upper case follows to the end of the run. */
+/* Where words are cut within: at an upper case letter after a lower case one, whatever is in
+ * both classes between them; and after the last of both if only upper case follows to the end of
+ * the run. */
 LK_TARGET_BITS
 LK_ALWAYS_INLINE uint64_t case_cuts(const struct lk_block *block, const struct roles *roles)
 {

@@ -293,8 +293,8 @@ static void find_as_expected(const struct trial *trial, const uint8_t *text, siz
     }
 }
 
-/* All kinds of code find the pieces of @text that the scalar code finds; @anywhere: also when called anew
- * at each of them. */
+/* All kinds of code find the pieces of @text that the scalar code finds; @anywhere: also when
+ * called anew at each of them. */
 static void compare_at(struct trial *trial, const uint8_t *text, size_t n, bool anywhere)
 {
     const uint8_t *stops[LK_PIECES_MAX];
@@ -421,7 +421,8 @@ START_TEST(mixes_are_cut_alike_by_all_code)
 }
 END_TEST
 
-/* Ends of the pieces of @text under expressions, one after the other, by the engine for any expression. */
+/* Ends of the pieces of @text under expressions, one after the other, by the engine for any
+ * expression. */
 static size_t cut_by_stages(const struct lk_pretok *stages, uint32_t stage, const uint8_t *text,
                             const uint8_t *p, const uint8_t *end, uint32_t *ret_ends)
 {
@@ -441,7 +442,8 @@ static size_t cut_by_stages(const struct lk_pretok *stages, uint32_t stage, cons
     return count;
 }
 
-static void stages_of(const struct lk_unicode *unicode, const char *const *texts, struct lk_pretok *ret_stages)
+static void stages_of(const struct lk_unicode *unicode, const char *const *texts,
+                      struct lk_pretok *ret_stages)
 {
     struct lk_err err;
 
@@ -546,7 +548,7 @@ Suite *suite(void)
 {
     Suite *s = suite_create("op/pretok");
     TCase *t = tcase_create("pretok");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 180);
     tcase_add_test(t, every_expression_cuts_where_the_reference_does);
     tcase_add_test(t, invalid_utf8_never_leads_outside_the_text);
     tcase_add_test(t, every_code_point_is_of_one_class_to_all_code);
