@@ -95,7 +95,7 @@ void assemble_row(struct cursor *c, struct held *held, uint32_t row, const struc
     put_parts(c, held, row, item);
     for (uint32_t i = 0; i < item->n; i++) {
         const struct lk_span *span = &item->span[i];
-        uint32_t of = cursor_counted(c, lane, span);
+        uint32_t of = counted_use(&lane->counted, span);
         if (!take(c, span, of, tokens + at)) {
             add_missing(c, (struct piece){.dataset = span->dataset,
                                           .row = span->row,

@@ -47,15 +47,17 @@ static void grow(struct counted *counted)
     free(old.place);
 }
 
-bool counted_add(struct counted *counted, uint32_t dataset, uint64_t row, uint32_t epoch,
-                 uint32_t tokens)
+bool counted_add(struct counted *counted, const struct lk_span *record)
 {
     grow(counted);
-    struct counted_row *at = find(counted, dataset, row, epoch);
+    struct counted_row *at = find(counted, record->dataset, record->row, record->epoch);
     if (at->tokens != 0)
         return false;
-    *at = (struct counted_row){
-        .row = row, .dataset = dataset, .epoch = epoch, .tokens = tokens, .left = tokens};
+    *at = (struct counted_row){.row = record->row,
+                               .dataset = record->dataset,
+                               .epoch = record->epoch,
+                               .tokens = record->tokens,
+                               .left = record->tokens};
     counted->n++;
     return true;
 }
@@ -76,16 +78,15 @@ static void remove_at(struct counted *counted, uint64_t hole)
     counted->n--;
 }
 
-uint32_t counted_use(struct counted *counted, uint32_t dataset, uint64_t row, uint32_t epoch,
-                     uint32_t n)
+uint32_t counted_use(struct counted *counted, const struct lk_span *span)
 {
     if (counted->n == 0)
         return 0;
-    struct counted_row *at = find(counted, dataset, row, epoch);
+    struct counted_row *at = find(counted, span->dataset, span->row, span->epoch);
     uint32_t tokens = at->tokens;
     if (tokens == 0)
         return 0;
-    at->left -= n < at->left ? n : at->left;
+    at->left -= span->tokens < at->left ? span->tokens : at->left;
     if (at->left == 0)
         remove_at(counted, (uint64_t)(at - counted->place));
     return tokens;

@@ -1,9 +1,11 @@
 /*
- * Rows whose counts a cursor's lanes had from the counts cache rather than from measuring, until all
- * their tokens have been handed out: when one's tokens are made at last, there must be as many.
+ * Rows whose counts a lane had from the counts cache rather than from measuring, until all their tokens
+ * have been handed out: when one's tokens are made at last, there must be as many.
  */
 #ifndef LK_HOST_COUNTED_H
 #define LK_HOST_COUNTED_H
+
+#include "seq/seq.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,14 +26,12 @@ struct counted {
 
 void counted_done(struct counted *counted); /* safe on a zeroed one */
 
-/* Adds a row of @tokens ≥ 1. False: it is here already. */
-bool counted_add(struct counted *counted, uint32_t dataset, uint64_t row, uint32_t epoch,
-                 uint32_t tokens);
+/* Adds a row, whole: of 1 token or more. False: it is here already. */
+bool counted_add(struct counted *counted, const struct lk_span *record);
 
-/* @n of the row's tokens are handed out: how many it has in all. It goes when that were the last. 0: it is
- * not here. */
-uint32_t counted_use(struct counted *counted, uint32_t dataset, uint64_t row, uint32_t epoch,
-                     uint32_t n);
+/* A span of a row is handed out: how many tokens the row has in all. It goes with its last one. 0: it is not
+ * here. */
+uint32_t counted_use(struct counted *counted, const struct lk_span *span);
 
 /* Makes @to, which is empty, a copy. */
 void counted_copy(struct counted *to, const struct counted *from);

@@ -24,11 +24,11 @@ void cursor_free(struct cursor *c)
     for (uint32_t l = 0; l < c->recipe->lanes; l++) {
         lane_free(c->lane[l].lane);
         free(c->lane[l].used);
+        counted_done(&c->lane[l].counted);
     }
     free(c->lane);
     free(c->held);
     free(c->missing);
-    counted_done(&c->counted);
     for (struct failure *f = c->failures, *next; f != NULL; f = next) {
         next = f->next;
         free(f);
@@ -183,9 +183,7 @@ static struct lk_lane *seek_lane(struct cursor *c, uint32_t l, uint64_t position
     }
     if (copy == NULL)
         return lane_new(&c->context->stream->plan, l);
-    c->lane[l].counted = near->lane[l].counted;
-    if (c->counted.place == NULL)
-        counted_copy(&c->counted, &near->counted);
+    counted_copy(&c->lane[l].counted, &near->lane[l].counted);
     return copy;
 }
 
@@ -259,7 +257,7 @@ static void save_lane(struct cursor *c, struct cursor_lane *lane)
     uint64_t position = lane_position(lane->lane);
     lane->next_snapshot = snapshot_after(c, position);
     bool on_the_way = position < steps_start(c->recipe, c->first_step);
-    if ((lane->counted > 0 && on_the_way) || c->fail_step != UINT64_MAX)
+    if ((lane->counted.n > 0 && on_the_way) || c->fail_step != UINT64_MAX)
         return;
     lane_save(lane->lane, &state);
     snapshots_write(c->context->snapshots, c->recipe, c->context->snapshot_every,
@@ -326,21 +324,11 @@ static void check_wanted(struct cursor *c, uint32_t l)
         }
 }
 
-uint32_t cursor_counted(struct cursor *c, struct cursor_lane *lane, const struct lk_span *span)
-{
-    if (lane->counted == 0)
-        return 0;
-    uint32_t of = counted_use(&c->counted, span->dataset, span->row, span->epoch, span->tokens);
-    if (of != 0)
-        lane->counted -= span->tokens < lane->counted ? span->tokens : lane->counted;
-    return of;
-}
-
 /* A sequence before the window. */
-static void pass_over(struct cursor *c, struct cursor_lane *lane, const struct lk_item *item)
+static void pass_over(struct cursor_lane *lane, const struct lk_item *item)
 {
-    for (uint32_t i = 0; i < item->n && lane->counted > 0; i++)
-        (void)cursor_counted(c, lane, &item->span[i]);
+    for (uint32_t i = 0; i < item->n && lane->counted.n > 0; i++)
+        (void)counted_use(&lane->counted, &item->span[i]);
 }
 
 /* Hands out sequences of lane @l as far as it may run; true when anything moved. */
@@ -372,7 +360,7 @@ static bool pump_lane(struct cursor *c, uint32_t l)
                                  (uint32_t)(position - steps_start(c->recipe, step)),
                              &item, lane);
             else
-                pass_over(c, lane, &item);
+                pass_over(lane, &item);
             if (lane->used != NULL)
                 lane->used[position % c->ring] = item.tokens;
             if (position + 1 == lane->next_snapshot)

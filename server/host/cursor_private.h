@@ -25,7 +25,7 @@ struct cursor_lane {
     bool failed;               /* it cannot go on: see cursor.fail_step */
     uint64_t began;            /* position at which this cursor took it up */
     uint64_t next_snapshot;    /* position of the next one to write */
-    uint64_t counted;          /* tokens it holds of rows in cursor.counted */
+    struct counted counted;    /* rows that it had from the counts cache, and holds */
     uint32_t parts;            /* datasets that took part when last looked */
     uint32_t *used;            /* ring of `cursor.ring`: tokens of the sequences handed out last */
 };
@@ -87,7 +87,6 @@ struct cursor {
     struct failure *failures;  /* slices that could not be measured, until a lane needs one */
     uint64_t rows_made, fetched;
     uint32_t measuring, fetching;
-    struct counted counted;    /* rows that the counts cache knew */
     uint32_t allowance;        /* rows that may still be taken from it in this pump */
     bool hungry;               /* there would have been more */
 };
@@ -95,9 +94,6 @@ struct cursor {
 struct held *cursor_held(const struct cursor *cursor, uint64_t step); /* NULL: not in the window */
 /* @step and those after it cannot be made. */
 void cursor_fail(struct cursor *cursor, uint64_t step, enum lk_code code, const char *text);
-
-/* A span of the lane is handed out: the tokens that its row was counted to have; 0: it was measured. */
-uint32_t cursor_counted(struct cursor *cursor, struct cursor_lane *lane, const struct lk_span *span);
 
 /* measure.c */
 /* True: some were known, so that the lane may go on at once. */

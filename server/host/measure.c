@@ -112,9 +112,12 @@ static bool feed_counts(struct cursor *c, struct cursor_lane *lane, const struct
         measure[i] = (struct lk_row_measure){.tokens = count[i].tokens,
                                              .text_bytes = count[i].text_bytes,
                                              .drop = count[i].drop};
-        if (count[i].drop == 0 && counted_add(&c->counted, slice->dataset, slice->rows[i],
-                                              slice->epoch, count[i].tokens))
-            lane->counted += count[i].tokens;
+        struct lk_span record = {.dataset = slice->dataset,
+                                 .row = slice->rows[i],
+                                 .epoch = slice->epoch,
+                                 .tokens = count[i].tokens};
+        if (count[i].drop == 0)
+            (void)counted_add(&lane->counted, &record);
     }
     source_measured(lane_source(lane->lane), slice->dataset, slice->id, measure, slice->n);
     counts_used(c->context->counts[slice->dataset], slice->n);

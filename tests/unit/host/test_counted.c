@@ -7,19 +7,31 @@
 
 #define ROWS 3000
 
+static bool add(struct counted *counted, uint32_t dataset, uint64_t row, uint32_t epoch, uint32_t tokens)
+{
+    struct lk_span span = {.dataset = dataset, .row = row, .epoch = epoch, .tokens = tokens};
+    return counted_add(counted, &span);
+}
+
+static uint32_t use(struct counted *counted, uint32_t dataset, uint64_t row, uint32_t epoch, uint32_t tokens)
+{
+    struct lk_span span = {.dataset = dataset, .row = row, .epoch = epoch, .tokens = tokens};
+    return counted_use(counted, &span);
+}
+
 START_TEST(a_row_stays_until_its_tokens_are_used)
 {
     struct counted counted = {0};
-    ck_assert_uint_eq(counted_use(&counted, 1, 2, 3, 4), 0);
-    ck_assert(counted_add(&counted, 1, 2, 3, 100));
-    ck_assert(!counted_add(&counted, 1, 2, 3, 50));
-    ck_assert(counted_add(&counted, 1, 2, 4, 7));
-    ck_assert(counted_add(&counted, 2, 2, 3, 8));
-    ck_assert_uint_eq(counted_use(&counted, 1, 2, 3, 60), 100);
-    ck_assert_uint_eq(counted_use(&counted, 1, 2, 3, 40), 100);
-    ck_assert_uint_eq(counted_use(&counted, 1, 2, 3, 1), 0);
-    ck_assert_uint_eq(counted_use(&counted, 1, 2, 4, 9), 7);
-    ck_assert_uint_eq(counted_use(&counted, 2, 2, 3, 8), 8);
+    ck_assert_uint_eq(use(&counted, 1, 2, 3, 4), 0);
+    ck_assert(add(&counted, 1, 2, 3, 100));
+    ck_assert(!add(&counted, 1, 2, 3, 50));
+    ck_assert(add(&counted, 1, 2, 4, 7));
+    ck_assert(add(&counted, 2, 2, 3, 8));
+    ck_assert_uint_eq(use(&counted, 1, 2, 3, 60), 100);
+    ck_assert_uint_eq(use(&counted, 1, 2, 3, 40), 100);
+    ck_assert_uint_eq(use(&counted, 1, 2, 3, 1), 0);
+    ck_assert_uint_eq(use(&counted, 1, 2, 4, 9), 7);
+    ck_assert_uint_eq(use(&counted, 2, 2, 3, 8), 8);
     ck_assert_uint_eq(counted.n, 0);
     counted_done(&counted);
     counted_done(&counted);
@@ -36,13 +48,13 @@ START_TEST(many_come_and_go)
         uint64_t row = lk_key(1, i) % ROWS;
         uint32_t some = 1 + (uint32_t)(lk_key(2, i) % 9);
         if (lk_key(3, i) % 2) {
-            bool added = counted_add(&counted, row % 3, row, row % 5, some);
+            bool added = add(&counted, (uint32_t)(row % 3), row, (uint32_t)(row % 5), some);
             ck_assert_int_eq(added, tokens[row] == 0);
             if (added)
                 tokens[row] = left[row] = some;
             n += added;
         } else {
-            ck_assert_uint_eq(counted_use(&counted, row % 3, row, row % 5, some), tokens[row]);
+            ck_assert_uint_eq(use(&counted, (uint32_t)(row % 3), row, (uint32_t)(row % 5), some), tokens[row]);
             bool was = tokens[row] != 0;
             left[row] -= some < left[row] ? some : left[row];
             tokens[row] = left[row] > 0 ? tokens[row] : 0;
@@ -52,8 +64,8 @@ START_TEST(many_come_and_go)
     }
     counted_copy(&copy, &counted);
     for (uint64_t row = 0; row < ROWS; row++) {
-        ck_assert_uint_eq(counted_use(&copy, row % 3, row, row % 5, 100), tokens[row]);
-        ck_assert_uint_eq(counted_use(&counted, row % 3, row, row % 5, 100), tokens[row]);
+        ck_assert_uint_eq(use(&copy, (uint32_t)(row % 3), row, (uint32_t)(row % 5), 100), tokens[row]);
+        ck_assert_uint_eq(use(&counted, (uint32_t)(row % 3), row, (uint32_t)(row % 5), 100), tokens[row]);
     }
     ck_assert_uint_eq(copy.n + counted.n, 0);
     counted_done(&copy);
