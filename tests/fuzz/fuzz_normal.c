@@ -136,14 +136,9 @@ static void put_point(struct lk_buf *out, uint32_t point)
 static void take_form(enum lk_form form, const struct lk_buf *text, struct lk_buf *out)
 {
     struct points points = {0};
-    const uint8_t *end = text->data + text->len;
 
-    for (const uint8_t *p = text->data; p < end;) {
-        size_t n;
-        uint32_t point = lk_decode(p, end, &n);
-        decompose(&points, (form & 2) != 0, point);
-        p += n;
-    }
+    for (size_t at = 0, n; at < text->len; at += n)
+        decompose(&points, (form & 2) != 0, lk_decode(text->data + at, text->data + text->len, &n));
     order(&points);
     if ((form & 1) == 0)
         compose(&points);
@@ -179,14 +174,11 @@ static bool is_space(const struct lk_unicode *unicode, uint32_t point)
 static void by_character(const struct lk_unicode *unicode, enum lk_normal_kind kind,
                          const struct lk_buf *text, struct lk_buf *out)
 {
-    const uint8_t *end = text->data + text->len;
     size_t kept = 0; /* up to the last character that is no space */
     bool begun = false;
 
-    for (const uint8_t *p = text->data; p < end;) {
-        size_t n;
-        uint32_t point = lk_decode(p, end, &n);
-        p += n;
+    for (size_t at = 0, n; at < text->len; at += n) {
+        uint32_t point = lk_decode(text->data + at, text->data + text->len, &n);
         begun |= !is_space(unicode, point);
         if (kind == LK_NORMAL_LOWERCASE && point == 0x130)
             lk_buf_puts(out, "i\xcc\x87");

@@ -1,11 +1,11 @@
 /*
  * Where text is cut: every known expression by every kind of code that this processor can run, against
- * the scalar one; and, whatever the code, pieces that make up the text and do not depend on where
- * cutting was taken up.
+ * the scalar one; that one against the engine for any expression, which knows nothing of it; and, whatever
+ * the code, pieces that make up the text and do not depend on where cutting was taken up.
  *
  * Input: a byte that chooses the expression, a byte that says how the text is repeated, the text.
  */
-#include "op/pretok/pretok.h"
+#include "op/pretok/regex.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static const char *const known[][3] = {
     {" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"},
 };
 
-enum { KNOWN = sizeof known / sizeof *known, TEXT_MAX = 1 << 13 };
+enum { KNOWN = sizeof known / sizeof *known, TEXT_MAX = 1 << 13, ENGINE_MAX = 1 << 11 };
 
 struct ends {
     size_t *at;
@@ -75,6 +75,43 @@ static void check_same(const struct ends *want, size_t skip, const struct ends *
     abort();
 }
 
+/* By the engine: each expression cuts the pieces of the one before. */
+static void cut_by_engine(const struct lk_cutter *cutters, size_t stages, const uint8_t *text, size_t from,
+                          size_t n, struct ends *ends)
+{
+    struct ends outer = {0};
+
+    if (stages == 1) {
+        cut(&cutters[0], text, from, n, ends);
+        return;
+    }
+    cut(&cutters[0], text, from, n, &outer);
+    for (size_t i = 0, start = from; i < outer.n; start = outer.at[i++])
+        cut_by_engine(cutters + 1, stages - 1, text, start, outer.at[i], ends);
+    free(outer.at);
+}
+
+static void check_engine(size_t which, const struct lk_unicode *unicode, const uint8_t *text, size_t n,
+                         const struct ends *want)
+{
+    struct lk_cutter cutters[3] = {{0}};
+    struct ends got = {0};
+    struct lk_err err;
+    size_t stages = 0;
+
+    for (; stages < 3 && known[which][stages] != NULL; stages++) {
+        const char *expression = known[which][stages];
+        struct lk_pattern pattern = {(const uint8_t *)expression, strlen(expression)};
+        LK_CHECK(lk_cutter_regex(&pattern, unicode, LK_SPLIT_ISOLATED, NULL, &cutters[stages], &err) == LK_OK);
+    }
+    cut_by_engine(cutters, stages, text, 0, n, &got);
+    if (want->n > 0)
+        check_same(want, 0, &got, which, LK_SIMD_SCALAR);
+    free(got.at);
+    for (size_t i = 0; i < stages; i++)
+        lk_cutter_done(&cutters[i]);
+}
+
 /* False: no family has the expression. */
 static bool make(size_t which, const struct lk_unicode *unicode, enum lk_simd simd,
                  struct lk_cutter *ret_cutter)
@@ -111,6 +148,8 @@ static void check_text(size_t which, const struct lk_unicode *unicode, const uin
         }
         lk_cutter_done(&cutter);
     }
+    if (n <= ENGINE_MAX)
+        check_engine(which, unicode, text, n, &want);
     free(want.at);
     free(got.at);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define CHANGES 200u /* of one file, evenly spread */
+#define CHANGES 50u /* of one file, evenly spread */
 
 static void run(const uint8_t *data, size_t n)
 {

@@ -70,11 +70,20 @@ def normals(rng):
         yield bytes([steps] + [rng.randrange(256) for _ in range(2 * steps + 2)]) + "".join(rng.choice(marks) for _ in range(rng.randrange(1, 40))).encode()
 
 
+def expressions(rng):
+    known = {one for several in small.EXPRESSIONS for one in several}
+    for pattern in sorted(known) + [
+            "[0-9][0-9][0-9]", r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"\s+$", "(?:a|ab)(?:c|bcd)*?d{2,3}", r"[^\S\n]+\z",
+            "[a-z&&[^aeiou]]++(?=b)|.", "((a*)b)+", "[\\p{Han}\\p{Hiragana}]+", "(?i:k|ſ)+", "x{0,5}?y", "(a|aa)+$"]:
+        for _ in range(3):
+            yield bytes([rng.randrange(4)]) + pattern.encode() + b"\xff" + texts.random_text(rng, [])[:80].encode()
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     only = sys.argv[2:]
     for name, inputs in (("json", json_documents), ("tokenizer", tokenizers), ("pretok", cut_texts),
-                         ("encode", encodings), ("normal", normals)):
+                         ("encode", encodings), ("normal", normals), ("regex", expressions)):
         if only and name not in only:
             continue
         (out / name).mkdir(parents=True, exist_ok=True)
