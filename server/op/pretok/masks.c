@@ -39,7 +39,7 @@ const uint8_t lk_ascii_kinds[128] __attribute__((aligned(64))) = {
 
 /* What is known of the characters above ASCII in a block. */
 struct wide {
-    uint8_t bytes[64 + 4]; /* of the block; and room to read four at once from each */
+    uint8_t bytes[64 + 4]; /* of the block; and zeros, to read four at once from each */
     uint8_t flags[64];     /* at the first byte of each, from the table */
     uint64_t high, continued; /* bytes from 0x80; of these to 0xbf */
     uint64_t three, four;     /* bytes from 0xe0; from 0xf0 */
@@ -110,6 +110,7 @@ bool lk_block_widen_avx512(struct lk_block *block, const struct lk_unicode *unic
     if (!find_characters(block, &wide))
         return false;
     _mm512_storeu_si512(wide.bytes, v);
+    memset(wide.bytes + 64, 0, sizeof wide.bytes - 64);
     _mm512_storeu_si512(wide.flags, _mm512_setzero_si512());
     look_up(block, unicode, &wide);
     gather(block, wide.high);
@@ -145,6 +146,7 @@ bool lk_block_widen_avx2(struct lk_block *block, const struct lk_unicode *unicod
     if (!find_characters(block, &wide))
         return false;
     lk_halves_put(wide.bytes, v);
+    memset(wide.bytes + 64, 0, sizeof wide.bytes - 64);
     lk_halves_put(wide.flags, (struct lk_halves){_mm256_setzero_si256(), _mm256_setzero_si256()});
     look_up(block, unicode, &wide);
     gather(block, wide.high);
