@@ -3,7 +3,8 @@
 PEER: gigatoken, hf (`tokenizers`), tiktoken or quicktok; TOKENIZER: a folder as fetch_tokenizers.sh makes
 it. Prints one JSON object: load_ms, cold_mb_s (all documents, with a new tokenizer), warm_mb_s (all of them
 again: the median of --passes), and the SHA-256 of all ids as little-endian u32. MB are 10^6 bytes of
-UTF-8; time is the processor's, of all threads of this process. Special tokens in text become those tokens.
+UTF-8; time is the processor's, of all threads of this process. Special tokens in text become those tokens,
+but with quicktok, to which that is text: it is several times slower else.
 
 --against ENCODE_MAIN: prints instead in how many documents ids differ from ours, and the first of them.
 """
@@ -56,7 +57,7 @@ def tiktoken(folder):
 def quicktok(folder):
     import quicktok as library
     made = library.get_encoding(QUICKTOK[folder.name])
-    return lambda docs: made.encode_batch(docs, 1, True), lambda found: found
+    return lambda docs: made.encode_batch(docs, 1, False), lambda found: found
 
 
 def flat(lists):
