@@ -144,7 +144,7 @@ static bool same_name(const char *name, const uint8_t *text, size_t n)
             continue;
         uint8_t lower = text[i] >= 'A' && text[i] <= 'Z' ? text[i] | 0x20 : text[i];
         uint8_t want = *name >= 'A' && *name <= 'Z' ? (uint8_t)(*name | 0x20) : (uint8_t)*name;
-        if (lower != want)
+        if (want == '\0' || lower != want) /* the expression may contain NUL, too */
             return false;
         name++;
     }
