@@ -50,6 +50,8 @@ tests() {
         "$python tests/oracle/compare_order.py --dump $asan/tests/oracle/lane_dump --jobs 1 --cases 60 --seed 1000"
     printf '%s\t%s\n' oracle/json "$python tests/oracle/json_oracle.py $build/tests/oracle/fields_main"
     printf '%s\t%s\n' "oracle/json (sanitized)" "$python tests/oracle/json_oracle.py $asan/tests/oracle/fields_main"
+    printf '%s\t%s\n' oracle/components \
+        "needs tokenizers && $python tests/oracle/components_oracle.py --quick $build/tests/oracle/components_main"
     compare="needs tokenizers && needs tiktoken && $python tests/oracle/tokenizer_oracle.py --quick --encode"
     text="--text server tests/oracle"
     for name in $(sh tests/fetch_tokenizers.sh --names check); do

@@ -4,15 +4,17 @@
  * The machine backtracks as the reference's engine does, from a stack of its own. Characters are first
  * mapped to the classes in which the expression's sets divide them, at most 256. Branches that the
  * next character rules out are never entered. Should the work get out of proportion to the text seen,
- * every state (instruction, place) that fails is remembered and not tried again, also by later attempts:
- * whether a state fails depends on nothing before it (as in Davis et al., "Using Selective Memoization to
- * Defeat Regular Expression Denial of Service", 2021).
+ * every state (instruction, place) that fails is remembered and not tried again, also by later attempts
+ * and calls: whether a state fails depends on nothing before it (as in Davis et al., "Using Selective
+ * Memoization to Defeat Regular Expression Denial of Service", 2021).
  */
 #include "op/pretok/regex.h"
 
+#include "base/digest.h"
 #include "base/mem.h"
 #include "op/pretok/regex_tree.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +39,19 @@ struct inst {
     struct filter first, second; /* of SPLIT */
 };
 
+/*
+ * States that failed, in a text that proved hard. A cutter keeps no state between calls, but a cache it
+ * may: what is left of a text is known again by its length and digest, whoever asks.
+ */
+struct memo {
+    size_t span;              /* places: 0…span bytes before the end */
+    size_t left;              /* of the text, when it was put away, */
+    struct lk_digest digest;  /* and of which */
+    uint64_t bits[];          /* slot * (span + 1) + bytes before the end */
+};
+
 struct regex {
+    _Atomic(struct memo *) spare; /* of the last call that found its text hard; taken by the next one */
     struct inst *program;
     uint32_t n, slots;
     enum lk_split how;
@@ -55,6 +69,7 @@ static void regex_free(void *data)
 
     if (regex == NULL)
         return;
+    free(atomic_load(&regex->spare));
     free(regex->program);
     lk_unicode_done(&regex->classes);
     free(regex);
@@ -346,8 +361,8 @@ struct job {
     const uint8_t *begin, *end;
     const uint8_t *furthest;
     uint64_t steps;
-    uint64_t *seen; /* a bit for each slot and place; NULL: not needed so far */
-    bool hard;      /* or not affordable */
+    struct memo *memo; /* NULL: not needed so far */
+    bool hard;         /* or not affordable */
     struct frame *frames, own[FRAMES];
     size_t n, cap;
 };
@@ -386,14 +401,14 @@ static void push(struct job *job, struct frame frame)
 
 static uint64_t bit_of(const struct job *job, uint32_t slot, const uint8_t *p)
 {
-    return slot * (uint64_t)(job->end - job->begin + 1) + (uint64_t)(p - job->begin);
+    return slot * ((uint64_t)job->memo->span + 1) + (uint64_t)(job->end - p);
 }
 
 /* Was this state tried? Then it failed. */
 static bool seen(struct job *job, uint32_t slot, const uint8_t *p)
 {
     uint64_t bit = bit_of(job, slot, p);
-    uint64_t mask = UINT64_C(1) << bit % 64, *word = &job->seen[bit / 64];
+    uint64_t mask = UINT64_C(1) << bit % 64, *word = &job->memo->bits[bit / 64];
 
     if ((*word & mask) != 0)
         return true;
@@ -470,7 +485,7 @@ static bool resume(struct job *job, size_t base, uint32_t *ret_pc, const uint8_t
         *ret_pc = frame->pc + 1;
         if (run->b != LK_REGEX_ENDLESS) {
             frame->left--;
-        } else if (job->seen != NULL) { /* as a state of its own, that is looked up */
+        } else if (job->memo != NULL) { /* as a state of its own, that is looked up */
             *ret_pc = frame->pc;
             job->n--;
         }
@@ -510,7 +525,7 @@ static inline bool choose(struct job *job, const struct inst *inst, uint32_t *pc
 static inline bool step(struct job *job, bool looking, uint32_t *pc, const uint8_t **p)
 {
     const struct inst *inst = &job->regex->program[*pc];
-    bool remembers = job->seen != NULL && !looking;
+    bool remembers = job->memo != NULL && !looking;
     const uint8_t *stop;
     size_t n;
 
@@ -582,21 +597,55 @@ static enum outcome run(struct job *job, uint32_t pc, const uint8_t *p, bool loo
 
 static void become_hard(struct job *job)
 {
-    uint64_t bits = job->regex->slots * (uint64_t)(job->end - job->begin + 1);
+    size_t span = (size_t)(job->end - job->begin);
+    uint64_t bits = job->regex->slots * ((uint64_t)span + 1);
 
     job->hard = true;
-    if (bits <= SEEN_BITS_MAX)
-        job->seen = lk_zalloc(bits / 64 + 1, sizeof *job->seen);
+    if (bits > SEEN_BITS_MAX)
+        return;
+    job->memo = lk_zalloc(1, sizeof *job->memo + (bits / 64 + 1) * sizeof *job->memo->bits);
+    job->memo->span = span;
 }
 
-/* A match that ends at @p: what was seen beyond failed, but a state there may be what led to it. What was
- * before no longer matters. */
-static void forget(struct job *job, const uint8_t *p)
+/* What was seen beyond a match failed, but states within it may be what led to it; and it may be looked
+ * for again. */
+static void forget(struct job *job, const struct lk_match *match)
 {
-    for (uint32_t slot = 0; slot < job->regex->slots; slot++) {
-        uint64_t bit = bit_of(job, slot, p);
-        job->seen[bit / 64] &= ~(UINT64_C(1) << bit % 64);
+    for (uint32_t slot = 0; slot < job->regex->slots; slot++)
+        for (const uint8_t *p = match->start; p <= match->stop; p++) {
+            uint64_t bit = bit_of(job, slot, p);
+            job->memo->bits[bit / 64] &= ~(UINT64_C(1) << bit % 64);
+        }
+}
+
+/* Takes what an earlier call found out about this text. */
+static void recall(struct job *job, struct regex *regex)
+{
+    size_t left = (size_t)(job->end - job->begin);
+
+    if (atomic_load_explicit(&regex->spare, memory_order_relaxed) == NULL)
+        return;
+    struct memo *memo = atomic_exchange(&regex->spare, NULL);
+    if (memo != NULL && memo->left == left &&
+        lk_digest_equal(memo->digest, lk_digest_of(job->begin, left))) {
+        job->memo = memo;
+        job->hard = true;
+    } else {
+        free(memo);
     }
+}
+
+/* Puts it away for the next call, unless the text ends at @p. */
+static void put_away(struct job *job, struct regex *regex, const uint8_t *p)
+{
+    struct memo *memo = job->memo;
+
+    if (memo != NULL && p < job->end) {
+        memo->left = (size_t)(job->end - p);
+        memo->digest = lk_digest_of(p, memo->left);
+        memo = atomic_exchange(&regex->spare, memo);
+    }
+    free(memo);
 }
 
 static bool find_match(const struct lk_cutter *cutter, const uint8_t *p, const uint8_t *end,
@@ -615,8 +664,8 @@ static bool find_match(const struct lk_cutter *cutter, const uint8_t *p, const u
         }
         if (outcome == MATCHED) {
             ret_match->start = p;
-            if (job->seen != NULL)
-                forget(job, ret_match->stop);
+            if (job->memo != NULL)
+                forget(job, ret_match);
             return true;
         }
     }
@@ -626,7 +675,7 @@ static bool find_match(const struct lk_cutter *cutter, const uint8_t *p, const u
 static size_t cut_regex(const struct lk_cutter *cutter, const uint8_t *p, const uint8_t *end,
                         const uint8_t *ret_stops[LK_PIECES_MAX])
 {
-    const struct regex *regex = cutter->data;
+    struct regex *regex = cutter->data;
     struct job job;
     struct lk_cutter with_job = {.data = &job};
 
@@ -634,13 +683,14 @@ static size_t cut_regex(const struct lk_cutter *cutter, const uint8_t *p, const 
     job.begin = job.furthest = p;
     job.end = end;
     job.steps = 0;
-    job.seen = NULL;
+    job.memo = NULL;
     job.hard = false;
     job.frames = job.own;
     job.n = 0;
     job.cap = FRAMES;
+    recall(&job, regex);
     size_t n = lk_split_cut(&with_job, find_match, regex->how, p, end, ret_stops);
-    free(job.seen);
+    put_away(&job, regex, ret_stops[n - 1]);
     if (job.frames != job.own)
         free(job.frames);
     return n;

@@ -13,7 +13,8 @@
  *
  * It is matched by backtracking with an engine of our own over our own tables. PCRE2 would not do: its
  * tables are of another Unicode version, and a limit on its work cannot be both sure and exact, while
- * here no state of a text is tried twice once an expression turns out to be hard: linear time a call.
+ * here no state of a text is tried twice once an expression turns out to be hard: the machine's work is
+ * then linear in the text. Memory for that is a bit for each byte and each choice of the expression.
  */
 #ifndef LK_OP_PRETOK_REGEX_H
 #define LK_OP_PRETOK_REGEX_H
