@@ -1,13 +1,14 @@
 /*
- * Threads: nng's callbacks (recv_done, pipe_added, pipe_removed) run on nng's threads. All they do is
- * check a frame, and change the lists and the eventfd under the mutex. The rest is the owner's
- * thread. Answers go out through nng_sendmsg on the owner's thread, outside the mutex: a raw socket
- * takes a message at once, hands it to the connection's own queue, and drops it if that is full
- * (64 answers that a peer does not read): a slow reader slows nobody but itself.
+ * Threads: connections by TCP are nng's, those by Unix sockets rpc/ipc.h's. The callbacks of both
+ * (recv_done, pipe_added, pipe_removed; ipc_ops) run on their threads. All they do is check a frame, and
+ * change the lists and the eventfd under the mutex. The rest is the owner's thread. Answers go out on the
+ * owner's thread, outside the mutex: by nng_sendmsg, as a raw socket takes a message at once, hands it to
+ * the connection's own queue, and drops it if that is full (64 answers that a peer does not read); ipc_send
+ * does the same. A slow reader slows nobody but itself.
  *
- * A peer is in the table as long as nng has its connection. Its PEER_GONE is queued when nng removes
- * that, or when the peer said goodbye; messages of it that come up later are dropped, so that no call
- * follows the end of its peer, and no answer the answer to its goodbye.
+ * A peer is in the table as long as its connection is there. Its PEER_GONE is queued when that goes, or
+ * when the peer said goodbye; messages of it that come up later are dropped, so that no call follows the end
+ * of its peer, and no answer the answer to its goodbye.
  */
 #include "rpc/server.h"
 
@@ -30,7 +31,6 @@
 
 #define RECEIVERS 2
 #define REQUEST_ID_BYTES 4 /* of REQ/REP, before the body */
-#define CARE_MS 1000
 #define REFUSED_MIN 1024 /* refusals that may wait to be sent, at least */
 #define OWN_A_TURN 64 /* refusals and the like that one rpc_server_next answers */
 #define SEND_QUEUE 256 /* messages between the owner and nng's threads */
@@ -46,7 +46,7 @@ struct rpc_server {
     bool socket_open;
     struct receiver receiver[RECEIVERS];
     struct listening listening;
-    nng_aio *ticker; /* for looking after the listeners */
+    struct ipc *ipc;
     uint32_t calls_max;
     uint32_t deadline_max_ms;
     int wake; /* readable while something is queued */
@@ -57,7 +57,6 @@ struct rpc_server {
     struct item_list taken; /* calls that the owner holds */
     struct peer_table peers;
     uint32_t n_callers; /* peers that have called */
-    bool care_due;
     uint32_t n_calls, n_refused; /* waiting: queued or taken; refusals that are queued */
     struct rpc_stats stats;
 };
@@ -69,13 +68,13 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- nng's side ---- */
+/* ---- the connections' side ---- */
 
 /* The eventfd says whether there is something for the owner. It changes together with the queue, under
  * the mutex: so the owner may stop taking at any point, and is woken for what it left. */
 static void wake_update(struct rpc_server *s)
 {
-    bool wanted = items_first(&s->queue) != NULL || s->care_due;
+    bool wanted = items_first(&s->queue) != NULL;
     uint64_t count = 1;
 
     if (wanted == s->awake)
@@ -157,11 +156,10 @@ static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bo
     return true;
 }
 
-static void request_take(struct rpc_server *s, nng_msg *request)
+static void request_take(struct rpc_server *s, uint32_t number, nng_msg *request)
 {
     struct lk_envelope e;
     size_t n = nng_msg_len(request);
-    uint32_t number = (uint32_t)nng_pipe_id(nng_msg_get_pipe(request));
     bool whole = lk_envelope_get(nng_msg_body(request), n, &e);
     bool readable = whole || lk_envelope_peek(nng_msg_body(request), n, &e);
     struct item *item = lk_zalloc(1, sizeof *item);
@@ -192,34 +190,53 @@ static void recv_done(void *arg)
 
     if (rv == NNG_ECLOSED || rv == NNG_ECANCELED)
         return;
-    if (rv == 0)
-        request_take(r->server, nng_aio_get_msg(r->aio));
+    if (rv == 0) {
+        nng_msg *request = nng_aio_get_msg(r->aio);
+        request_take(r->server, (uint32_t)nng_pipe_id(nng_msg_get_pipe(request)), request);
+    }
     nng_recv_aio(r->server->socket, r->aio);
 }
 
-static void pipe_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
+static void peer_joined(void *owner, uint32_t peer)
 {
-    struct rpc_server *s = arg;
+    struct rpc_server *s = owner;
 
-    (void)event;
     (void)pthread_mutex_lock(&s->mutex);
-    peers_add(&s->peers, (uint32_t)nng_pipe_id(pipe));
-    listening_accepted(&s->listening, nng_listener_id(nng_pipe_listener(pipe)));
+    peers_add(&s->peers, peer);
     (void)pthread_mutex_unlock(&s->mutex);
 }
 
-static void pipe_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
+static void peer_gone(void *owner, uint32_t number)
 {
-    struct rpc_server *s = arg;
+    struct rpc_server *s = owner;
 
-    (void)event;
     (void)pthread_mutex_lock(&s->mutex);
-    struct peer *peer = peers_find(&s->peers, (uint32_t)nng_pipe_id(pipe));
+    struct peer *peer = peers_find(&s->peers, number);
     if (peer != NULL)
         peer_end(s, peer);
     wake_update(s);
     (void)pthread_mutex_unlock(&s->mutex);
 }
+
+static void pipe_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    (void)event;
+    peer_joined(arg, (uint32_t)nng_pipe_id(pipe));
+}
+
+static void pipe_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    (void)event;
+    peer_gone(arg, (uint32_t)nng_pipe_id(pipe));
+}
+
+static void ipc_message(void *owner, uint32_t peer, nng_msg *message)
+{
+    request_take(owner, peer, message);
+}
+
+static const struct ipc_ops ipc_ops = {
+    .joined = peer_joined, .message = ipc_message, .gone = peer_gone};
 
 /* ---- opening ---- */
 
@@ -253,29 +270,6 @@ static int receivers_start(struct rpc_server *s)
     return 0;
 }
 
-/* Every so often: reminds the owner to look after the listeners. */
-static void ticked(void *arg)
-{
-    struct rpc_server *s = arg;
-
-    if (nng_aio_result(s->ticker) != 0)
-        return;
-    (void)pthread_mutex_lock(&s->mutex);
-    s->care_due = true;
-    wake_update(s);
-    (void)pthread_mutex_unlock(&s->mutex);
-    nng_sleep_aio(CARE_MS, s->ticker);
-}
-
-static int ticker_start(struct rpc_server *s)
-{
-    int rv = nng_aio_alloc(&s->ticker, ticked, s);
-
-    if (rv == 0)
-        nng_sleep_aio(CARE_MS, s->ticker);
-    return rv;
-}
-
 enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server **ret_server,
                              struct lk_err *err)
 {
@@ -294,12 +288,14 @@ enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server 
     }
     int rv = socket_prepare(s, config->message_max);
     if (rv == 0)
-        code = listening_open(&s->listening, s->socket, config->listen, config->n_listen,
+        code = ipc_open(config->message_max, &ipc_ops, s, &s->ipc, err);
+    if (rv == 0 && code == LK_OK)
+        code = listening_open(&s->listening, s->socket, s->ipc, config->listen, config->n_listen,
                               config->socket_mode, err);
     if (rv == 0 && code == LK_OK)
         rv = receivers_start(s);
-    if (rv == 0 && code == LK_OK && listening_needs_care(&s->listening))
-        rv = ticker_start(s);
+    if (rv == 0 && code == LK_OK)
+        code = ipc_start(s->ipc, err);
     if (rv != 0)
         code = lk_fail(err, LK_UNAVAILABLE, "nng: %s", nng_strerror(rv));
 out:
@@ -326,8 +322,6 @@ int rpc_server_fd(const struct rpc_server *server)
 static struct item *queue_take(struct rpc_server *s)
 {
     (void)pthread_mutex_lock(&s->mutex);
-    int dead = s->care_due ? listening_care(&s->listening) : -1;
-    s->care_due = false;
     struct item *item = items_first(&s->queue);
     if (item != NULL) {
         items_remove(item);
@@ -338,8 +332,6 @@ static struct item *queue_take(struct rpc_server *s)
     }
     wake_update(s);
     (void)pthread_mutex_unlock(&s->mutex);
-    if (dead >= 0)
-        listening_revive(&s->listening, (uint32_t)dead);
     return item;
 }
 
@@ -356,7 +348,9 @@ static void send_reply(struct item *item, nng_msg *reply, size_t bytes)
         s->stats.bytes_out += bytes;
     }
     (void)pthread_mutex_unlock(&s->mutex);
-    if (!wanted || nng_sendmsg(s->socket, reply, 0) != 0)
+    if (wanted && (item->call.peer & IPC_PEER_BIT) != 0)
+        ipc_send(s->ipc, reply);
+    else if (!wanted || nng_sendmsg(s->socket, reply, 0) != 0)
         nng_msg_free(reply);
 }
 
@@ -510,8 +504,6 @@ static void receivers_stop(struct rpc_server *s)
         if (s->receiver[i].aio != NULL)
             nng_aio_stop(s->receiver[i].aio); /* waits for a callback that runs */
     }
-    if (s->ticker != NULL)
-        nng_aio_stop(s->ticker);
 }
 
 void rpc_server_close(struct rpc_server *server)
@@ -521,6 +513,7 @@ void rpc_server_close(struct rpc_server *server)
     receivers_stop(server);
     list_drain(server, &server->queue, true);
     list_drain(server, &server->taken, true);
+    ipc_close(server->ipc);
     if (server->socket_open && !lk_socket_close(server->socket))
         return; /* nng's threads may still come back to it: left to the process's end */
     list_drain(server, &server->queue, false); /* no callback runs any more */
@@ -528,8 +521,6 @@ void rpc_server_close(struct rpc_server *server)
         if (server->receiver[i].aio != NULL)
             nng_aio_free(server->receiver[i].aio);
     }
-    if (server->ticker != NULL)
-        nng_aio_free(server->ticker);
     listening_done(&server->listening);
     free(server->peers.peer);
     if (server->wake >= 0)

@@ -1,7 +1,8 @@
 /*
- * One listening service: nng (raw REP) on the outside, a queue of calls on the inside.
+ * One listening service: REP of nng's protocol on the outside (by nng over TCP, by rpc/ipc.h over Unix
+ * sockets), a queue of calls on the inside.
  *
- * nng's callbacks run on its threads; they check the frame, queue the call and wake the owner through
+ * What receives runs on other threads, which check the frame, queue the call and wake the owner through
  * an eventfd. Everything declared here is called by the owner's thread alone. A call may be answered
  * at once or later. The owner watches its deadline (rpc_fail with DEADLINE_EXCEEDED then); when the
  * peer is gone, or has said goodbye, an event says so after its last call, and the owner drops its

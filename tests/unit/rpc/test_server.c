@@ -23,14 +23,6 @@
 
 #define WAIT_MS 5000
 
-/* A listener that nng 1.5.2 has given up holds connections that nng never frees: some kilobytes each
- * time that one is replaced. Everything else must be freed. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:listen_ipc\n";
-}
-
 static char dir[64];
 
 static void setup(void)

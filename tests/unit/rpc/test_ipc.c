@@ -1,0 +1,244 @@
+/* The service's Unix sockets, byte for byte: what nng speaks there, and what is none of it. */
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "proto/envelope.h"
+#include "proto/lanekeeper.pb-c.h"
+#include "rpc/server.h"
+#include "tests/lib/check_main.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define WAIT_MS 5000
+#define MESSAGE_MAX (1u << 20)
+
+struct fix {
+    char dir[64], *path;
+    struct rpc_server *server;
+};
+
+static void fix_init(struct fix *f)
+{
+    struct lk_err err = {.text = ""};
+    (void)snprintf(f->dir, sizeof f->dir, "/tmp/lk-ipc-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(f->dir));
+    f->path = lk_format("%s/s", f->dir);
+    char *address = lk_format("ipc://%s", f->path);
+    const char *listen_on[] = {address};
+    struct rpc_config config = {.listen = listen_on, .n_listen = 1, .message_max = MESSAGE_MAX,
+                                .calls_max = 256, .socket_mode = 0640};
+    ck_assert_msg(rpc_server_open(&config, &f->server, &err) == LK_OK, "%s", err.text);
+    free(address);
+}
+
+static void fix_done(struct fix *f)
+{
+    rpc_server_close(f->server);
+    ck_assert_int_ne(access(f->path, F_OK), 0); /* nothing stays behind */
+    ck_assert_int_eq(rmdir(f->dir), 0);
+    free(f->path);
+}
+
+static int dial(const struct fix *f, const char *greeting, size_t n)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    uint8_t theirs[8];
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(at.sun_path, f->path, strlen(f->path) + 1);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(send(fd, greeting, n, MSG_NOSIGNAL), (ssize_t)n);
+    ck_assert_int_eq(recv(fd, theirs, 8, MSG_WAITALL), 8);
+    ck_assert_int_eq(memcmp(theirs, "\0SP\0\0\x31\0\0", 8), 0);
+    return fd;
+}
+
+static int dial_well(const struct fix *f)
+{
+    return dial(f, "\0SP\0\0\x30\0\0", 8);
+}
+
+/* A request as it goes over the wire: @words before its last word, and an envelope around nothing. */
+static size_t request(uint8_t *out, int words, uint32_t id)
+{
+    struct lk_envelope e = {.method = LK_METHOD_STATUS, .call = id};
+    size_t n = 4 * (size_t)words + 4 + LK_ENVELOPE_BYTES;
+    memset(out, 0, 9 + n);
+    out[0] = 1;
+    out[7] = (uint8_t)(n >> 8);
+    out[8] = (uint8_t)n;
+    for (int i = 0; i < words; i++)
+        out[9 + 4 * i + 3] = (uint8_t)(i + 1);
+    uint8_t *last = out + 9 + 4 * words;
+    last[0] = 0x80;
+    last[3] = (uint8_t)id;
+    lk_envelope_put(&e, last + 4);
+    return 9 + n;
+}
+
+static struct rpc_call *wait_call(struct fix *f)
+{
+    struct rpc_event event;
+    for (;;) {
+        while (rpc_server_next(f->server, &event))
+            if (event.kind == RPC_EVENT_CALL)
+                return event.call;
+        struct pollfd p = {.fd = rpc_server_fd(f->server), .events = POLLIN};
+        ck_assert_msg(poll(&p, 1, WAIT_MS) == 1, "no call within %d ms", WAIT_MS);
+    }
+}
+
+static void reply(struct rpc_call *call, const void *payload, size_t bytes)
+{
+    Lk__StatusReply empty = LK__STATUS_REPLY__INIT;
+    struct rpc_slice slice = {.data = payload, .bytes = bytes};
+    rpc_reply(call, &empty.base, &slice, 1);
+}
+
+/* The next message: its header's bytes, and how much payload it has. */
+static size_t receive(int fd, size_t words, uint8_t *ret_words)
+{
+    uint8_t head[9], frame[LK_ENVELOPE_BYTES];
+    struct lk_envelope e;
+    ck_assert_int_eq(recv(fd, head, 9, MSG_WAITALL), 9);
+    ck_assert_int_eq(head[0], 1);
+    ck_assert_int_eq(recv(fd, ret_words, words, MSG_WAITALL), (ssize_t)words);
+    ck_assert_int_eq(recv(fd, frame, sizeof frame, MSG_WAITALL), (ssize_t)sizeof frame);
+    ck_assert(lk_envelope_peek(frame, sizeof frame, &e));
+    size_t rest = e.header_bytes + (size_t)e.payload_bytes;
+    uint64_t all = (uint64_t)head[5] << 24 | (uint64_t)head[6] << 16 | (uint64_t)head[7] << 8 | head[8];
+    ck_assert_uint_eq(all, words + sizeof frame + rest);
+    uint8_t *body = lk_alloc(rest + 1);
+    ck_assert(rest == 0 || recv(fd, body, rest, MSG_WAITALL) == (ssize_t)rest);
+    size_t wrong = 0; /* one assertion a message: each writes to a pipe */
+    for (size_t i = e.header_bytes; i < rest; i++)
+        wrong += body[i] != 'p';
+    ck_assert_uint_eq(wrong, 0);
+    free(body);
+    return (size_t)e.payload_bytes;
+}
+
+static void expect_end(int fd)
+{
+    uint8_t byte;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
+    ck_assert_int_le(recv(fd, &byte, 1, 0), 0);
+    (void)close(fd);
+}
+
+START_TEST(a_request_may_come_byte_by_byte_and_through_devices)
+{
+    struct fix f;
+    uint8_t bytes[128], words[64];
+    fix_init(&f);
+    struct stat status;
+    ck_assert_int_eq(stat(f.path, &status), 0);
+    ck_assert_uint_eq(status.st_mode & 0777, 0640);
+    int fd = dial_well(&f);
+    for (int n = 0; n <= 7; n++) {
+        size_t all = request(bytes, n, 7);
+        for (size_t i = 0; i < all; i++)
+            ck_assert_int_eq(send(fd, bytes + i, 1, MSG_NOSIGNAL), 1);
+        reply(wait_call(&f), "ppp", 3);
+        ck_assert_uint_eq(receive(fd, 4 * (size_t)n + 4, words), 3);
+        ck_assert_int_eq(memcmp(words, bytes + 9, 4 * (size_t)n + 4), 0); /* the very words */
+    }
+    (void)close(fd);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(many_requests_in_one_go_are_all_answered)
+{
+    struct fix f;
+    uint8_t bytes[100 * 64], words[4];
+    size_t n = 0;
+    fix_init(&f);
+    int fd = dial_well(&f);
+    for (uint32_t i = 0; i < 100; i++)
+        n += request(bytes + n, 0, i);
+    ck_assert_int_eq(send(fd, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
+    for (uint32_t i = 0; i < 100; i++)
+        reply(wait_call(&f), "p", 1);
+    for (uint32_t i = 0; i < 100; i++) {
+        ck_assert_uint_eq(receive(fd, 4, words), 1);
+        ck_assert_uint_eq(words[3], i);
+    }
+    (void)close(fd);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(what_nng_would_not_say_ends_the_connection)
+{
+    struct fix f;
+    uint8_t bytes[128];
+    fix_init(&f);
+    size_t n = request(bytes, 8, 1); /* too many devices */
+    int good = dial_well(&f);
+    int fd = _i == 0 ? dial(&f, "\0SP\0\0\x10\0\0", 8) : _i == 1 ? dial(&f, "GET / HT", 8) : dial_well(&f);
+    if (_i == 3)
+        n = 9 + (bytes[8] = 3); /* no whole word */
+    if (_i == 4)
+        bytes[0] = 2;
+    if (_i == 5)
+        bytes[1] = 0x80; /* as long as no memory is */
+    if (_i == 6)
+        bytes[6] = 0x11; /* a little longer than may be */
+    if (_i >= 2)
+        ck_assert_int_gt(send(fd, bytes, n, MSG_NOSIGNAL), 0);
+    expect_end(fd);
+    n = request(bytes, 0, 1);
+    ck_assert_int_eq(send(good, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
+    reply(wait_call(&f), "p", 1);
+    ck_assert_uint_eq(receive(good, 4, bytes), 1);
+    (void)close(good);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(a_peer_that_does_not_read_has_a_bounded_number_of_answers_kept)
+{
+    struct fix f;
+    uint8_t bytes[64], words[4], *payload = lk_alloc(MESSAGE_MAX);
+    memset(payload, 'p', MESSAGE_MAX);
+    fix_init(&f);
+    int slow = dial_well(&f), other = dial_well(&f);
+    for (uint32_t i = 0; i < 200; i++) {
+        size_t n = request(bytes, 0, i);
+        ck_assert_int_eq(send(slow, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
+        reply(wait_call(&f), payload, MESSAGE_MAX);
+    }
+    size_t n = request(bytes, 0, 250);
+    ck_assert_int_eq(send(other, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
+    reply(wait_call(&f), payload, 5);
+    ck_assert_uint_eq(receive(other, 4, words), 5);
+    for (uint32_t i = 0; i < 60; i++) { /* what was kept comes whole and in order */
+        ck_assert_uint_eq(receive(slow, 4, words), MESSAGE_MAX);
+        ck_assert_uint_eq(words[3], i);
+    }
+    (void)close(slow);
+    (void)close(other);
+    free(payload);
+    fix_done(&f);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("rpc/ipc");
+    TCase *t = tcase_create("ipc");
+    tcase_set_timeout(t, 30);
+    tcase_add_test(t, a_request_may_come_byte_by_byte_and_through_devices);
+    tcase_add_test(t, many_requests_in_one_go_are_all_answered);
+    tcase_add_loop_test(t, what_nng_would_not_say_ends_the_connection, 0, 7);
+    tcase_add_test(t, a_peer_that_does_not_read_has_a_bounded_number_of_answers_kept);
+    suite_add_tcase(s, t);
+    return s;
+}
