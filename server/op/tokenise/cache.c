@@ -2,35 +2,24 @@
 
 #include "base/digest.h"
 
-#include <stdlib.h>
-
-#define GROW 4 /* times as many entries */
-
-static void entries_new(struct lk_cache *cache, size_t n)
+void lk_cache_init_sized(struct lk_cache *cache, size_t entries_n, size_t ring_n)
 {
-    cache->table = lk_table_new(n, sizeof *cache->entries);
+    *cache = (struct lk_cache){.mask = entries_n - 1, .ring_n = ring_n};
+    cache->table = lk_table_new(entries_n, sizeof *cache->entries);
     cache->entries = cache->table.data;
-    cache->mask = n - 1;
-    cache->used = 0;
-}
-
-void lk_cache_init_sized(struct lk_cache *cache, size_t entries_max, size_t ring_max)
-{
-    *cache = (struct lk_cache){.entries_max = entries_max, .ring_max = ring_max};
-    entries_new(cache, entries_max < LK_CACHE_ENTRIES_MIN ? entries_max : LK_CACHE_ENTRIES_MIN);
-    cache->ring_n = ring_max < LK_CACHE_RING_MIN ? ring_max : LK_CACHE_RING_MIN;
-    cache->ring = lk_zalloc(cache->ring_n, sizeof *cache->ring);
+    cache->ring_memory = lk_table_new(ring_n, sizeof *cache->ring);
+    cache->ring = cache->ring_memory.data;
 }
 
 void lk_cache_init(struct lk_cache *cache)
 {
-    lk_cache_init_sized(cache, LK_CACHE_ENTRIES_MAX, LK_CACHE_RING_MAX);
+    lk_cache_init_sized(cache, LK_CACHE_ENTRIES, LK_CACHE_RING);
 }
 
 void lk_cache_done(struct lk_cache *cache)
 {
     lk_table_done(&cache->table);
-    free(cache->ring);
+    lk_table_done(&cache->ring_memory);
     *cache = (struct lk_cache){0};
 }
 
@@ -41,14 +30,9 @@ static size_t words_of(size_t bytes)
     return (bytes + 3) / 4;
 }
 
-/* Room for @need words in a row. The oldest go, once the ring has its full size; before that none do, so
- * that every word keeps its place when it grows. */
+/* Room for @need words in a row; the oldest go. */
 static uint64_t ring_take(struct lk_cache *cache, size_t need)
 {
-    while (cache->head + need > cache->ring_n && cache->ring_n < cache->ring_max) {
-        cache->ring_n *= 2;
-        cache->ring = lk_resize(cache->ring, cache->ring_n, sizeof *cache->ring);
-    }
     size_t at = cache->head & (cache->ring_n - 1);
     if (at + need > cache->ring_n)
         cache->head += cache->ring_n - at;
@@ -138,29 +122,11 @@ static struct lk_cache_entry *place_for(struct lk_cache *cache, struct lk_key ke
 {
     for (size_t i = 0; i < LK_CACHE_WINDOW; i++) {
         struct lk_cache_entry *entry = &cache->entries[(hash + i) & cache->mask];
-        if (entry->key.hi == 0) {
-            cache->used++;
-            return entry;
-        }
-        if (lk_cache_match(entry, key) != UINT64_MAX)
+        if (entry->key.hi == 0 || lk_cache_match(entry, key) != UINT64_MAX)
             return entry;
     }
     size_t victim = LK_CACHE_WINDOW / 2 + cache->turn++ % (LK_CACHE_WINDOW / 2);
     return &cache->entries[(hash + victim) & cache->mask];
-}
-
-static void grow(struct lk_cache *cache)
-{
-    struct lk_cache old = *cache;
-
-    entries_new(cache, (old.mask + 1) * GROW < old.entries_max ? (old.mask + 1) * GROW
-                                                               : old.entries_max);
-    for (size_t i = 0; i <= old.mask; i++) {
-        struct lk_key key = bare(old.entries[i].key);
-        if (old.entries[i].key.hi != 0)
-            *place_for(cache, key, lk_key_hash(key)) = old.entries[i];
-    }
-    lk_table_done(&old.table);
 }
 
 void lk_cache_put(struct lk_cache *cache, struct lk_key key, uint32_t hash, const uint8_t *bytes,
@@ -168,10 +134,8 @@ void lk_cache_put(struct lk_cache *cache, struct lk_key key, uint32_t hash, cons
 {
     size_t kept = ring_bytes(n), need = words_of(kept) + ids_n;
 
-    if (n > LK_CACHE_LONG_BYTES || need > cache->ring_max)
+    if (n > LK_CACHE_LONG_BYTES || need > cache->ring_n)
         return;
-    if (cache->used > cache->mask / 2 && cache->mask + 1 < cache->entries_max)
-        grow(cache);
     struct lk_cache_entry *entry = place_for(cache, key, hash);
     entry->key = key;
     if (kept == 0 && ids_n <= LK_CACHE_NEAR_IDS) {

@@ -8,8 +8,8 @@
  * last, and whatever is found behind the first place moves one forward: the pieces that make up most of
  * a text come to lie where the first look finds them.
  *
- * Both grow with use: 192 KiB at first, at most 32 MiB of entries and 8 MiB of ring, and for the
- * time of the last growth another 8 MiB.
+ * 32 MiB of entries and 8 MiB of ring, from the beginning: growing would hold up the one document in
+ * whose midst it falls by more than that document takes.
  */
 #ifndef LK_OP_TOKENISE_CACHE_H
 #define LK_OP_TOKENISE_CACHE_H
@@ -20,10 +20,8 @@
 #define LK_CACHE_NEAR_IDS 4u /* in the entry itself */
 #define LK_CACHE_FAR 15u     /* for a count of ids: they are in the ring */
 #define LK_CACHE_WINDOW 8u
-#define LK_CACHE_ENTRIES_MIN (1u << 12)
-#define LK_CACHE_ENTRIES_MAX (1u << 20)
-#define LK_CACHE_RING_MIN (1u << 14) /* words of 4 bytes */
-#define LK_CACHE_RING_MAX (1u << 21)
+#define LK_CACHE_ENTRIES (1u << 20)
+#define LK_CACHE_RING (1u << 21) /* words of 4 bytes */
 #define LK_CACHE_LONG_BYTES 512u /* longer pieces are not kept */
 
 struct lk_cache_entry {
@@ -39,20 +37,17 @@ struct lk_cache_entry {
 
 struct lk_cache {
     struct lk_cache_entry *entries;
-    size_t mask; /* a power of two entries, less 1 */
-    size_t used;
-    size_t entries_max;
+    size_t mask;   /* a power of two entries, less 1 */
     uint32_t turn; /* whose turn it is to be replaced */
-    struct lk_table table; /* what @entries lie in */
-    uint32_t *ring;      /* the bytes of a long piece, filled up to words, then the ids */
-    size_t ring_n;       /* a power of two */
-    size_t ring_max;
-    uint64_t head;       /* words ever put into the ring */
+    uint32_t *ring; /* the bytes of a long piece, filled up to words, then the ids */
+    size_t ring_n;  /* a power of two */
+    uint64_t head;  /* words ever put into the ring */
+    struct lk_table table, ring_memory; /* what these lie in */
 };
 
 void lk_cache_init(struct lk_cache *cache);
-/* Bounds other than the usual ones, both powers of two: for tests. */
-void lk_cache_init_sized(struct lk_cache *cache, size_t entries_max, size_t ring_max);
+/* Sizes other than the usual ones, both powers of two: for tests. */
+void lk_cache_init_sized(struct lk_cache *cache, size_t entries_n, size_t ring_n);
 void lk_cache_done(struct lk_cache *cache);
 
 /* A piece of more than LK_KEY_BYTES as a key: its hash and its length. Unlike a short one's it is not

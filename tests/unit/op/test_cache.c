@@ -1,5 +1,5 @@
 /*
- * The cache of pieces: it may forget, but what it says is what was put in, whatever collides, grows or
+ * The cache of pieces: it may forget, but what it says is what was put in, whatever collides or
  * is replaced. And pieces through it: the very ids that merging each alone gives.
  */
 #include "op/tokenise/pieces.h"
@@ -95,8 +95,6 @@ START_TEST(what_it_says_is_what_was_put)
             else
                 ck_assert(!check_piece(&cache, piece));
         }
-        ck_assert_uint_le(cache.mask + 1, sizes[s][0]);
-        ck_assert_uint_le(cache.ring_n, sizes[s][1]);
         ck_assert_uint_gt(cache.head, cache.ring_n); /* old words were overwritten */
         ck_assert_uint_gt(hits, all / 50);
         lk_cache_done(&cache);
@@ -104,16 +102,14 @@ START_TEST(what_it_says_is_what_was_put)
 }
 END_TEST
 
-START_TEST(it_grows_and_keeps_what_it_has)
+START_TEST(it_keeps_what_it_has_room_for)
 {
     struct lk_cache cache;
     size_t kept = 0, there = 0;
 
     lk_cache_init(&cache);
-    ck_assert_uint_eq(cache.mask + 1, LK_CACHE_ENTRIES_MIN);
     for (uint32_t i = 0; i < 50000; i++)
         kept += !check_piece(&cache, i) && put_piece(&cache, i);
-    ck_assert_uint_gt(cache.mask + 1, 50000);
     for (uint32_t i = 0; i < 50000; i++)
         there += check_piece(&cache, i);
     ck_assert_uint_ge(there, kept - kept / 100); /* all but a few whose places were all taken */
@@ -264,7 +260,6 @@ START_TEST(pieces_become_what_each_alone_becomes)
         free(copy);
         lk_buf_done(&text);
     }
-    ck_assert_uint_gt(pieces.cache.mask + 1, LK_CACHE_ENTRIES_MIN); /* it grew in the midst of it */
     lk_pieces_done(&pieces);
     lk_bpe_done(&bpe);
     lk_tokens_done(&got);
@@ -279,7 +274,7 @@ Suite *suite(void)
 
     tcase_set_timeout(t, 120);
     tcase_add_test(t, what_it_says_is_what_was_put);
-    tcase_add_test(t, it_grows_and_keeps_what_it_has);
+    tcase_add_test(t, it_keeps_what_it_has_room_for);
     tcase_add_test(t, pieces_of_one_hash_are_told_apart);
     tcase_add_test(t, pieces_become_what_each_alone_becomes);
     suite_add_tcase(s, t);
