@@ -29,11 +29,18 @@
 #define RECEIVE_BYTES (64u << 10)
 #define KEEP_BYTES (256u << 10) /* a buffer that grew beyond this is given back when it is empty */
 #define KEPT_MAX 64       /* answers that a peer has not read */
+#define KEPT_BYTES_MAX ((size_t)1 << 30) /* … together, but for a single one */
 #define BACKLOG 1024
 #define GREET_WITHIN_MS 10000
 #define CARE_MS 1000      /* between looks at those who have not greeted, and of a listener's pause */
 
 enum { TAG_STOP = -1 }; /* else: a listener's number, or LISTENERS_MAX + a connection's slot */
+
+/* An answer that waits for its socket. */
+struct kept {
+    struct kept *next;
+    nng_msg *message;
+};
 
 struct connection {
     int fd;
@@ -41,15 +48,18 @@ struct connection {
     bool greeted;
     int64_t since_ms;
     struct lk_buf in;
-    struct lk_buf out; /* from @sent on */
-    size_t sent;
-    uint32_t kept;     /* answers in @out, at most */
+    struct kept *first, *last; /* oldest first */
+    size_t sent;               /* bytes of the first one */
+    uint32_t n_kept;
+    size_t kept_bytes;         /* of all of them */
 };
 
 struct listener {
     int fd;
     bool paused; /* there was no descriptor for a connection */
     char *path;
+    dev_t device; /* of our socket file: what lies at the path later may be another's */
+    ino_t inode;
 };
 
 struct ipc {
@@ -90,13 +100,31 @@ static uint32_t slot_of(uint32_t number)
     return number & (SLOTS_MAX - 1);
 }
 
+/* What an answer takes on the wire. */
+static size_t wire_bytes(nng_msg *message)
+{
+    return HEAD_BYTES + nng_msg_header_len(message) - 4 + nng_msg_len(message);
+}
+
 /* ---- connections come and go ---- */
+
+static void drop_first(struct connection *c)
+{
+    struct kept *kept = c->first;
+    c->first = kept->next;
+    c->sent = 0;
+    c->n_kept--;
+    c->kept_bytes -= wire_bytes(kept->message);
+    nng_msg_free(kept->message);
+    free(kept);
+}
 
 static void connection_free(struct connection *c)
 {
     (void)close(c->fd);
     lk_buf_done(&c->in);
-    lk_buf_done(&c->out);
+    while (c->first != NULL)
+        drop_first(c);
     free(c);
 }
 
@@ -257,64 +285,89 @@ static bool receive(struct ipc *ipc, struct connection *c)
 
 /* ---- out ---- */
 
-/* Sends what it can of @iov; how much. Of a broken connection everything is as good as sent: the thread
- * finds out. */
-static size_t push(int fd, struct iovec *iov, size_t n, size_t bytes)
+/* What of @message goes over the wire beyond its first @sent bytes; @head has room for HEAD_BYTES. */
+static void pieces(nng_msg *message, size_t sent, uint8_t *head, struct iovec iov[3])
 {
-    struct msghdr message = {.msg_iov = iov, .msg_iovlen = n};
-    ssize_t sent;
+    size_t all = wire_bytes(message) - HEAD_BYTES;
+    head[0] = 1;
+    for (int i = 0; i < 8; i++)
+        head[1 + i] = (uint8_t)((uint64_t)all >> (56 - 8 * i));
+    iov[0] = (struct iovec){.iov_base = head, .iov_len = HEAD_BYTES};
+    iov[1] = (struct iovec){.iov_base = (uint8_t *)nng_msg_header(message) + 4,
+                            .iov_len = nng_msg_header_len(message) - 4};
+    iov[2] = (struct iovec){.iov_base = nng_msg_body(message), .iov_len = nng_msg_len(message)};
+    for (int i = 0; i < 3; i++) {
+        size_t cut = sent < iov[i].iov_len ? sent : iov[i].iov_len;
+        sent -= cut;
+        iov[i].iov_base = (uint8_t *)iov[i].iov_base + cut;
+        iov[i].iov_len -= cut;
+    }
+}
+
+/*
+ * Sends what the socket takes of @message beyond its first @sent bytes; how many are sent then. Whatever
+ * else fails, be it the kernel's memory, ends the connection, of which the thread then hears: nothing may
+ * follow half a message. So everything is as good as sent.
+ */
+static size_t push(int fd, nng_msg *message, size_t sent)
+{
+    uint8_t head[HEAD_BYTES];
+    struct iovec iov[3];
+    struct msghdr header = {.msg_iov = iov, .msg_iovlen = 3};
+    ssize_t n;
+    pieces(message, sent, head, iov);
     do {
-        sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    } while (sent < 0 && errno == EINTR);
-    return sent >= 0 ? (size_t)sent : errno == EAGAIN || errno == EWOULDBLOCK ? 0 : bytes;
+        n = sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n >= 0)
+        return sent + (size_t)n;
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
+        return sent;
+    (void)shutdown(fd, SHUT_RDWR);
+    return wire_bytes(message);
 }
 
 /* Under the mutex. */
 static void flush(const struct ipc *ipc, struct connection *c)
 {
-    size_t left = c->out.len - c->sent;
-    struct iovec iov = {.iov_base = c->out.data + c->sent, .iov_len = left};
-    c->sent += push(c->fd, &iov, 1, left);
-    if (c->sent < c->out.len)
-        return;
-    c->sent = c->out.len = 0;
-    c->kept = 0;
-    if (c->out.cap > KEEP_BYTES)
-        lk_buf_done(&c->out);
+    while (c->first != NULL) {
+        c->sent = push(c->fd, c->first->message, c->sent);
+        if (c->sent < wire_bytes(c->first->message))
+            return;
+        drop_first(c);
+    }
     (void)watch(ipc, EPOLL_CTL_MOD, c->fd, (int64_t)LISTENERS_MAX + slot_of(c->number), EPOLLIN);
 }
 
-static void keep(const struct ipc *ipc, struct connection *c, const struct iovec *iov, size_t n, size_t skip)
+/* Takes @message, of which @sent bytes are on their way. Under the mutex. */
+static void keep(const struct ipc *ipc, struct connection *c, nng_msg *message, size_t sent)
 {
-    if (c->out.len == c->sent)
+    struct kept *kept = lk_zalloc(1, sizeof *kept);
+    kept->message = message;
+    if (c->first == NULL) {
+        c->first = kept;
+        c->sent = sent;
         (void)watch(ipc, EPOLL_CTL_MOD, c->fd, (int64_t)LISTENERS_MAX + slot_of(c->number),
                     EPOLLIN | EPOLLOUT);
-    for (size_t i = 0; i < n; i++) {
-        size_t cut = skip < iov[i].iov_len ? skip : iov[i].iov_len;
-        skip -= cut;
-        if (iov[i].iov_len > cut)
-            lk_buf_put(&c->out, (const uint8_t *)iov[i].iov_base + cut, iov[i].iov_len - cut);
+    } else {
+        c->last->next = kept;
     }
-    c->kept++;
+    c->last = kept;
+    c->n_kept++;
+    c->kept_bytes += wire_bytes(message);
 }
 
-/* Under the mutex. */
-static void send_message(const struct ipc *ipc, struct connection *c, nng_msg *message)
+/* Takes @message if it must be kept. Under the mutex. */
+static bool send_message(const struct ipc *ipc, struct connection *c, nng_msg *message)
 {
-    size_t words = nng_msg_header_len(message) - 4, body = nng_msg_len(message), all = words + body;
-    uint8_t head[HEAD_BYTES] = {1};
-    for (int i = 0; i < 8; i++)
-        head[1 + i] = (uint8_t)((uint64_t)all >> (56 - 8 * i));
-    struct iovec iov[3] = {
-        {.iov_base = head, .iov_len = HEAD_BYTES},
-        {.iov_base = (uint8_t *)nng_msg_header(message) + 4, .iov_len = words},
-        {.iov_base = nng_msg_body(message), .iov_len = body}};
-    bool pending = c->out.len > c->sent;
-    if (pending && c->kept >= KEPT_MAX)
-        return;
-    size_t sent = pending ? 0 : push(c->fd, iov, 3, HEAD_BYTES + all);
-    if (sent < HEAD_BYTES + all)
-        keep(ipc, c, iov, 3, sent);
+    size_t all = wire_bytes(message), sent = 0;
+    if (c->first != NULL && (c->n_kept >= KEPT_MAX || c->kept_bytes + all > KEPT_BYTES_MAX))
+        return false;
+    if (c->first == NULL)
+        sent = push(c->fd, message, 0);
+    if (sent < all)
+        keep(ipc, c, message, sent);
+    return sent < all;
 }
 
 void ipc_send(struct ipc *ipc, nng_msg *message)
@@ -323,10 +376,10 @@ void ipc_send(struct ipc *ipc, nng_msg *message)
     uint32_t number = get_be32(nng_msg_header(message));
     (void)pthread_mutex_lock(&ipc->mutex);
     struct connection *c = ipc->slot[slot_of(number)];
-    if (c != NULL && c->number == number)
-        send_message(ipc, c, message);
+    bool taken = c != NULL && c->number == number && send_message(ipc, c, message);
     (void)pthread_mutex_unlock(&ipc->mutex);
-    nng_msg_free(message);
+    if (!taken)
+        nng_msg_free(message);
 }
 
 /* ---- the thread ---- */
@@ -335,7 +388,7 @@ static void connection_ready(struct ipc *ipc, struct connection *c, uint32_t eve
 {
     if (events & EPOLLOUT) {
         (void)pthread_mutex_lock(&ipc->mutex);
-        if (c->out.len > c->sent)
+        if (c->first != NULL)
             flush(ipc, c);
         (void)pthread_mutex_unlock(&ipc->mutex);
     }
@@ -406,14 +459,14 @@ enum lk_code ipc_open(size_t message_max, const struct ipc_ops *ops, void *owner
 static int listen_at(struct ipc *ipc, const char *path, uint32_t mode)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    struct listener *l = &ipc->listener[ipc->n_listeners];
+    struct stat status;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return errno;
     memcpy(at.sun_path, path, strlen(path) + 1);
     int failure = bind(fd, (const struct sockaddr *)&at, sizeof at) != 0 ? errno : 0;
     if (failure == 0) {
-        if (chmod(path, mode) != 0 || listen(fd, BACKLOG) != 0 ||
+        if (chmod(path, mode) != 0 || lstat(path, &status) != 0 || listen(fd, BACKLOG) != 0 ||
             !watch(ipc, EPOLL_CTL_ADD, fd, ipc->n_listeners, EPOLLIN))
             failure = errno;
         if (failure != 0)
@@ -423,8 +476,8 @@ static int listen_at(struct ipc *ipc, const char *path, uint32_t mode)
         (void)close(fd);
         return failure;
     }
-    *l = (struct listener){.fd = fd, .path = lk_strdup(path)};
-    ipc->n_listeners++;
+    ipc->listener[ipc->n_listeners++] = (struct listener){
+        .fd = fd, .path = lk_strdup(path), .device = status.st_dev, .inode = status.st_ino};
     return 0;
 }
 
@@ -451,23 +504,35 @@ enum lk_code ipc_start(struct ipc *ipc, struct lk_err *err)
     return LK_OK;
 }
 
-void ipc_close(struct ipc *ipc)
+void ipc_stop(struct ipc *ipc)
 {
     uint64_t one = 1;
+    if (ipc == NULL || !ipc->running)
+        return;
+    LK_CHECK(write(ipc->stop, &one, sizeof one) == (ssize_t)sizeof one);
+    (void)pthread_join(ipc->thread, NULL);
+    ipc->running = false;
+}
+
+static void listener_close(struct listener *l)
+{
+    struct stat status;
+    if (lstat(l->path, &status) == 0 && status.st_dev == l->device && status.st_ino == l->inode)
+        (void)unlink(l->path);
+    (void)close(l->fd);
+    free(l->path);
+}
+
+void ipc_close(struct ipc *ipc)
+{
     if (ipc == NULL)
         return;
-    if (ipc->running) {
-        LK_CHECK(write(ipc->stop, &one, sizeof one) == (ssize_t)sizeof one);
-        (void)pthread_join(ipc->thread, NULL);
-    }
+    ipc_stop(ipc);
     for (uint32_t i = 0; i < ipc->n_slots; i++)
         if (ipc->slot[i] != NULL)
             connection_free(ipc->slot[i]);
-    for (uint32_t i = 0; i < ipc->n_listeners; i++) {
-        (void)unlink(ipc->listener[i].path);
-        (void)close(ipc->listener[i].fd);
-        free(ipc->listener[i].path);
-    }
+    for (uint32_t i = 0; i < ipc->n_listeners; i++)
+        listener_close(&ipc->listener[i]);
     if (ipc->stop >= 0)
         (void)close(ipc->stop);
     if (ipc->epoll >= 0)

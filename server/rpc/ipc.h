@@ -36,9 +36,13 @@ enum lk_code ipc_open(size_t message_max, const struct ipc_ops *ops, void *owner
 enum lk_code ipc_listen(struct ipc *ipc, const char *path, uint32_t mode, struct lk_err *err);
 /* After all of these: begins to take connections. */
 enum lk_code ipc_start(struct ipc *ipc, struct lk_err *err);
-void ipc_close(struct ipc *ipc); /* no op is called afterwards; NULL is fine */
+/* Ends receiving: no op is called afterwards. Answers still go out, as far as their sockets take them at
+ * once. NULL is fine. */
+void ipc_stop(struct ipc *ipc);
+void ipc_close(struct ipc *ipc); /* stops, and ends all connections; NULL is fine */
 
-/* Takes @message. A peer that does not read has some answers kept for it, and the rest dropped. */
+/* Takes @message. A peer that does not read has at most 64 answers kept for it, of a gigabyte together,
+ * and the rest dropped. */
 void ipc_send(struct ipc *ipc, nng_msg *message);
 
 #endif

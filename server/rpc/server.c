@@ -511,6 +511,7 @@ void rpc_server_close(struct rpc_server *server)
     if (server == NULL)
         return;
     receivers_stop(server);
+    ipc_stop(server->ipc);
     list_drain(server, &server->queue, true);
     list_drain(server, &server->taken, true);
     ipc_close(server->ipc);

@@ -10,9 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define WAIT_MS 5000
@@ -230,6 +233,174 @@ START_TEST(a_peer_that_does_not_read_has_a_bounded_number_of_answers_kept)
 }
 END_TEST
 
+START_TEST(a_peer_that_always_has_an_answer_under_way_loses_none)
+{
+    struct fix f;
+    uint8_t bytes[64], words[4], *payload = lk_alloc(MESSAGE_MAX);
+    memset(payload, 'p', MESSAGE_MAX);
+    fix_init(&f);
+    int fd = dial_well(&f);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 5},
+                                sizeof(struct timeval)), 0);
+    for (uint32_t i = 0; i < 200; i++) { /* more than are kept for one that does not read */
+        size_t n = request(bytes, 0, i);
+        ck_assert_int_eq(send(fd, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
+        reply(wait_call(&f), payload, MESSAGE_MAX);
+        if (i == 0)
+            continue;
+        ck_assert_uint_eq(receive(fd, 4, words), MESSAGE_MAX);
+        ck_assert_uint_eq(words[3], i - 1);
+    }
+    (void)close(fd);
+    free(payload);
+    fix_done(&f);
+}
+END_TEST
+
+/* Connects in a process of its own, which has closed what is the server's and the test's, and so must not
+ * assert anything. */
+static int dial_elsewhere(const struct fix *f)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(at.sun_path, f->path, strlen(f->path) + 1);
+    if (connect(fd, (struct sockaddr *)&at, sizeof at) != 0)
+        _exit(1);
+    return fd;
+}
+
+/* Asks without end, and reads what comes. */
+static pid_t flooder(const struct fix *f)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    uint8_t bytes[64], answers[65536];
+    (void)close_range(3, ~0u, 0);
+    int fd = dial_elsewhere(f);
+    (void)!send(fd, "\0SP\0\0\x30\0\0", 8, MSG_NOSIGNAL);
+    for (uint32_t i = 0;; i++) {
+        size_t n = request(bytes, 1, i);
+        bytes[9] = (uint8_t)(i >> 16);
+        bytes[10] = (uint8_t)(i >> 8);
+        if (send(fd, bytes, n, MSG_NOSIGNAL) != (ssize_t)n)
+            _exit(0);
+        (void)!recv(fd, answers, sizeof answers, MSG_DONTWAIT);
+    }
+}
+
+START_TEST(closing_under_a_flood_of_requests_is_clean)
+{
+    for (int round = 0; round < 10; round++) {
+        struct fix f;
+        pid_t pid[2];
+        fix_init(&f);
+        for (int i = 0; i < 2; i++)
+            pid[i] = flooder(&f);
+        for (int i = 0; i < 300; i++) {
+            struct rpc_call *call = wait_call(&f);
+            if (i % 2 == 0)
+                reply(call, "p", 1);
+        }
+        fix_done(&f);
+        for (int i = 0; i < 2; i++) {
+            int status;
+            ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
+            ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_socket_that_another_has_put_in_its_place_is_left_alone)
+{
+    struct fix f;
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    fix_init(&f);
+    ck_assert_int_eq(unlink(f.path), 0);
+    memcpy(at.sun_path, f.path, strlen(f.path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    rpc_server_close(f.server);
+    f.server = NULL;
+    ck_assert_int_eq(unlink(f.path), 0); /* it is still there */
+    (void)close(fd);
+    fix_done(&f);
+}
+END_TEST
+
+/* Connections of which half say nothing; they stay until they are told to end. */
+static pid_t crowd(const struct fix *f, int n, int told)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    uint8_t byte;
+    struct rlimit limit;
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    told = dup2(told, 3);
+    (void)close_range(4, ~0u, 0);
+    for (int i = 0; i < n; i++) {
+        int fd = dial_elsewhere(f);
+        if (i % 2 == 0)
+            (void)!send(fd, "\0SP\0\0\x30\0\0", 8, MSG_NOSIGNAL);
+    }
+    (void)!read(told, &byte, 1);
+    _exit(0); /* and with it the connections */
+}
+
+/* Waits until this process may have another descriptor, or may not. */
+static void wait_descriptor(int of, bool wanted)
+{
+    for (int i = 0; i < WAIT_MS / 10; i++) {
+        int spare = dup(of);
+        if (spare >= 0)
+            (void)close(spare);
+        if ((spare >= 0) == wanted)
+            return;
+        (void)usleep(10 * 1000);
+    }
+    ck_abort_msg("there is %s descriptor after %d ms", wanted ? "no" : "still a", WAIT_MS);
+}
+
+START_TEST(when_no_descriptor_is_left_others_wait_until_there_is_one)
+{
+    struct fix f;
+    uint8_t bytes[64], words[4];
+    struct rlimit limit;
+    int tell[2], status;
+    fix_init(&f);
+    ck_assert_int_eq(pipe(tell), 0);
+    int early = dial_well(&f);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 64;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    pid_t pid = crowd(&f, 300, tell[0]);
+    wait_descriptor(early, false);
+    for (int i = 0; i < 2; i++) {
+        if (i == 1) {
+            ck_assert_int_eq(write(tell[1], "", 1), 1);
+            ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+            ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+            wait_descriptor(early, true);
+        }
+        int fd = i == 0 ? early : dial_well(&f);
+        size_t n = request(bytes, 0, 1);
+        ck_assert_int_eq(send(fd, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
+        reply(wait_call(&f), "p", 1);
+        ck_assert_uint_eq(receive(fd, 4, words), 1);
+        if (i == 1)
+            (void)close(fd);
+    }
+    (void)close(early);
+    (void)close(tell[0]);
+    (void)close(tell[1]);
+    fix_done(&f);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("rpc/ipc");
@@ -239,6 +410,10 @@ Suite *suite(void)
     tcase_add_test(t, many_requests_in_one_go_are_all_answered);
     tcase_add_loop_test(t, what_nng_would_not_say_ends_the_connection, 0, 7);
     tcase_add_test(t, a_peer_that_does_not_read_has_a_bounded_number_of_answers_kept);
+    tcase_add_test(t, a_peer_that_always_has_an_answer_under_way_loses_none);
+    tcase_add_test(t, closing_under_a_flood_of_requests_is_clean);
+    tcase_add_test(t, a_socket_that_another_has_put_in_its_place_is_left_alone);
+    tcase_add_test(t, when_no_descriptor_is_left_others_wait_until_there_is_one);
     suite_add_tcase(s, t);
     return s;
 }
