@@ -104,7 +104,8 @@ enum lk_code lk_pipe_next(struct lk_pipe *pipe, struct lk_envelope *ret_envelope
 
 /* ---- out ---- */
 
-/* Sends what it can of @iov; the bytes that it could. A peer that is gone takes everything. */
+/* Sends what it can of @iov; the bytes that it could. A peer that is gone takes everything. Whatever else
+ * fails, be it the kernel's memory, ends the connection for both: nothing may follow half a message. */
 static size_t push(struct lk_pipe *pipe, struct iovec *iov, size_t n, size_t bytes)
 {
     struct msghdr message = {.msg_iov = iov, .msg_iovlen = n};
@@ -114,7 +115,10 @@ static size_t push(struct lk_pipe *pipe, struct iovec *iov, size_t n, size_t byt
     } while (sent < 0 && errno == EINTR);
     if (sent >= 0)
         return (size_t)sent;
-    return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : bytes;
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
+        return 0;
+    (void)shutdown(pipe->fd, SHUT_RDWR);
+    return bytes;
 }
 
 bool lk_pipe_flush(struct lk_pipe *pipe)

@@ -181,6 +181,31 @@ START_TEST(what_came_before_the_end_may_still_be_taken)
 }
 END_TEST
 
+/* Packets of a size are refused for good: that stands for any failure in the middle of a message. */
+START_TEST(nothing_follows_a_message_that_could_not_be_sent)
+{
+    struct fix f;
+    struct lk_err err;
+    struct lk_envelope e;
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    lk_pipe_open(&f.a, ends[0], MESSAGE_MAX);
+    lk_pipe_open(&f.b, ends[1], MESSAGE_MAX);
+    size_t bytes = (size_t)6 << 20;
+    uint8_t *payload = payload_of(1, bytes);
+    send_one(&f.a, 1, payload, bytes);
+    send_one(&f.a, 2, payload, 3);
+    ck_assert(lk_pipe_flush(&f.a));
+    ck_assert(!lk_pipe_receive(&f.b));
+    ck_assert_int_eq(lk_pipe_next(&f.b, &e, &err), LK_NOT_FOUND);
+    ck_assert(f.b.ended);
+    ck_assert(!lk_pipe_receive(&f.a)); /* the sender hears of it, too */
+    ck_assert(f.a.ended);
+    free(payload);
+    fix_done(&f);
+}
+END_TEST
+
 START_TEST(a_board_is_seen_by_both_and_keeps_its_size)
 {
     struct lk_err err = {.text = ""};
@@ -218,6 +243,7 @@ Suite *suite(void)
     tcase_add_test(cases, a_message_may_come_byte_by_byte);
     tcase_add_loop_test(cases, what_is_no_message_is_data_loss, 0, 4);
     tcase_add_test(cases, what_came_before_the_end_may_still_be_taken);
+    tcase_add_test(cases, nothing_follows_a_message_that_could_not_be_sent);
     tcase_add_test(cases, a_board_is_seen_by_both_and_keeps_its_size);
     suite_add_tcase(s, cases);
     return s;
