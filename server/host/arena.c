@@ -20,7 +20,7 @@ struct entry {
     uint32_t chain;        /* the next of its bucket, or of the free ones; 0: none */
     uint32_t older, newer; /* in the list */
     uint32_t n;
-    uint64_t left;         /* ids not copied yet, were each copied once */
+    uint64_t left;         /* ids not copied yet, were each copied once for each time that it was put */
     void *ids;             /* [n] u32, or u16, which half of all vocabularies fit in */
     bool wide;
 };
@@ -165,8 +165,11 @@ static void *copy_of(const uint32_t *ids, uint32_t n, bool wide)
 void arena_put(struct arena *arena, struct arena_key key, const uint32_t *ids, uint32_t n)
 {
     uint32_t *at = find(arena, &key);
-    if (*at != 0)
+    uint64_t left = n;
+    if (*at != 0) {
+        left += arena->entry[*at].left;
         drop(arena, at);
+    }
     bool wide = ids_or(ids, n) > UINT16_MAX;
     uint64_t bytes = price(n, wide);
     if (bytes > arena->stats.budget)
@@ -178,7 +181,7 @@ void arena_put(struct arena *arena, struct arena_key key, const uint32_t *ids, u
     grow(arena);
     uint32_t i = free_place(arena);
     arena->entry[i] = (struct entry){
-        .key = key, .n = n, .left = n, .wide = wide, .ids = copy_of(ids, n, wide)};
+        .key = key, .n = n, .left = left, .wide = wide, .ids = copy_of(ids, n, wide)};
     chain_in(arena, i);
     list_append(arena, i);
     arena->stats.bytes += bytes;

@@ -131,6 +131,27 @@ START_TEST(putting_a_row_again_replaces_it)
 }
 END_TEST
 
+START_TEST(a_row_put_twice_is_there_for_both)
+{
+    struct arena *arena = arena_new(1 << 20);
+    struct arena_stats stats;
+    uint32_t out[10];
+    put_row(arena, 7, 10, 0);
+    ck_assert(arena_take(arena, key_of(7), 0, 4, out));
+    put_row(arena, 7, 10, 0); /* the next epoch's, while the last one's is in use */
+    ck_assert(arena_take(arena, key_of(7), 0, 10, out));
+    ck_assert(arena_take(arena, key_of(7), 4, 5, out));
+    arena_stats(arena, &stats);
+    ck_assert_uint_eq(stats.rows, 1);
+    ck_assert(arena_take(arena, key_of(7), 9, 1, out));
+    ck_assert_uint_eq(out[0], 9);
+    arena_stats(arena, &stats);
+    ck_assert_uint_eq(stats.rows, 0);
+    ck_assert_uint_eq(stats.misses, 0);
+    arena_free(arena);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("host/arena");
@@ -142,6 +163,7 @@ Suite *suite(void)
     tcase_add_test(t, the_budget_is_never_exceeded_and_the_oldest_goes_first);
     tcase_add_test(t, many_rows_are_found_after_the_table_has_grown);
     tcase_add_test(t, putting_a_row_again_replaces_it);
+    tcase_add_test(t, a_row_put_twice_is_there_for_both);
     suite_add_tcase(s, t);
     return s;
 }
