@@ -82,12 +82,21 @@ void lk_normal_build(struct lk_normal *normal, const struct lk_unicode *unicode)
     lk_unicode_pack(&normal->flags, flags);
 }
 
-bool lk_normal_shortens(const struct lk_normal *normal)
+static bool is_one_character(const uint8_t *text, size_t n)
+{
+    size_t length;
+
+    (void)lk_decode(text, text + n, &length);
+    return length == n;
+}
+
+bool lk_normal_moves_start(const struct lk_normal *normal)
 {
     for (uint32_t i = 0; i < normal->n; i++) {
         const struct lk_normal_step *step = &normal->steps[i];
         if (step->kind == LK_NORMAL_STRIP_LEFT || step->kind == LK_NORMAL_STRIP_ACCENTS ||
-            (step->kind == LK_NORMAL_REPLACE && step->to_n == 0))
+            (step->kind == LK_NORMAL_REPLACE &&
+             (step->to_n == 0 || !is_one_character(step->from, step->from_n))))
             return true;
     }
     return false;

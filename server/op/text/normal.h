@@ -50,8 +50,9 @@ void lk_normal_done(struct lk_normal *normal); /* zeroed is fine */
 bool lk_normal_add(struct lk_normal *normal, struct lk_normal_step step);
 /* Once, after the last step was added. */
 void lk_normal_build(struct lk_normal *normal, const struct lk_unicode *unicode);
-/* May a step take away what text begins with? */
-bool lk_normal_shortens(const struct lk_normal *normal);
+/* May the reference say of the result that it begins later than the text did? Where a step takes away what
+ * text begins with, and where several characters are replaced: it then counts from the last of them. */
+bool lk_normal_moves_start(const struct lk_normal *normal);
 
 void lk_normal_scratch_done(struct lk_normal_scratch *scratch);
 /* Gives back what goes beyond @kept bytes a buffer. */

@@ -188,6 +188,8 @@ bool lk_read_marks(struct lk_load *load)
     enum lk_prefix prefix = LK_PREFIX_NONE;
 
     if (load->parsed.ignore_merges || /* whole pieces are compared as they stand */
+        /* without a token, U+2581 is its bytes, which a space's are not */
+        lk_names_place(&load->parsed.names, MARK, sizeof MARK - 1) == LK_NO_ID ||
         !read_value(load, load->normalizer_at, &marks, read_normalizer) ||
         !read_value(load, load->pre_tokenizer_at, &marks, read_pre_tokenizer))
         return false;

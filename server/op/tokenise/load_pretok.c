@@ -187,8 +187,9 @@ static enum lk_code set_prefix(struct lk_load *load, const struct metaspace *met
         return lk_fail(err, LK_INVALID_ARGUMENT, "prepend_scheme \"%s\", expected always, first or never",
                        metaspace->scheme);
     /* It would not be the first one any more, says the reference. */
-    if (tokenizer->prefix == LK_PREFIX_FIRST && lk_normal_shortens(&tokenizer->normal))
-        return lk_unimplemented(err, "prepend_scheme \"first\" after a normalizer that takes text away");
+    if (tokenizer->prefix == LK_PREFIX_FIRST && lk_normal_moves_start(&tokenizer->normal))
+        return lk_unimplemented(err, "prepend_scheme \"first\" after a normalizer that takes text away "
+                                     "or replaces several characters");
     return LK_OK;
 }
 

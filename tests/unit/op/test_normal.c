@@ -204,12 +204,12 @@ START_TEST(white_space_is_stripped_where_it_is_asked_for)
 
     lk_unicode_init(&unicode);
     make(&normal, &unicode, 1, (enum lk_normal_kind[]){LK_NORMAL_STRIP_LEFT});
-    ck_assert(lk_normal_shortens(&normal));
+    ck_assert(lk_normal_moves_start(&normal));
     expect(&normal, text, "a b \t\343\200\200");
     expect(&normal, " \n", "");
     lk_normal_done(&normal);
     make(&normal, &unicode, 1, (enum lk_normal_kind[]){LK_NORMAL_STRIP_RIGHT});
-    ck_assert(!lk_normal_shortens(&normal));
+    ck_assert(!lk_normal_moves_start(&normal));
     expect(&normal, text, "\302\205\342\200\203 a b");
     expect(&normal, " \342\200\213 ", " \342\200\213"); /* U+200B is no space */
     lk_normal_done(&normal);
@@ -243,6 +243,23 @@ static void add(struct lk_normal *normal, enum lk_normal_kind kind, const char *
                                                             .to_n = strlen(to)}));
 }
 
+START_TEST(several_characters_replaced_move_the_start_and_one_does_not)
+{
+    static const struct {
+        const char *from, *to;
+        bool moves;
+    } replaced[] = {{" ", "\342\226\201", false}, {"\342\226\201", " ", false}, {"a", "", true},
+                 {"ab", "b", true},           {"ab", "abc", true},           {"\303\251\303\251", "e", true}};
+
+    for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++) {
+        struct lk_normal normal = {0};
+        add(&normal, LK_NORMAL_REPLACE, replaced[i].from, replaced[i].to);
+        ck_assert_msg(lk_normal_moves_start(&normal) == replaced[i].moves, "%s", replaced[i].from);
+        lk_normal_done(&normal);
+    }
+}
+END_TEST
+
 START_TEST(texts_are_put_in_front_and_replaced_in_the_order_of_the_steps)
 {
     struct lk_unicode unicode;
@@ -260,7 +277,7 @@ START_TEST(texts_are_put_in_front_and_replaced_in_the_order_of_the_steps)
 
     add(&normal, LK_NORMAL_REPLACE, "ab", "");
     lk_normal_build(&normal, &unicode);
-    ck_assert(lk_normal_shortens(&normal));
+    ck_assert(lk_normal_moves_start(&normal));
     expect(&normal, "aabb", "ab"); /* once: what arises is not looked at again */
     expect(&normal, "abab", "");
     for (size_t i = 1; i < LK_NORMAL_STEPS; i++)
@@ -325,6 +342,7 @@ Suite *suite(void)
     tcase_add_test(t, letters_lose_their_case_one_by_one);
     tcase_add_test(t, white_space_is_stripped_where_it_is_asked_for);
     tcase_add_test(t, accents_vanish_from_what_is_decomposed);
+    tcase_add_test(t, several_characters_replaced_move_the_start_and_one_does_not);
     tcase_add_test(t, texts_are_put_in_front_and_replaced_in_the_order_of_the_steps);
     tcase_add_test(t, one_letter_to_change_is_found_wherever_it_stands);
     tcase_add_test(t, code_points_have_the_classes_that_the_reference_gives_them);
