@@ -309,7 +309,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         fprintf(stderr, "fuzz_encode: %s\n%s\n", err.text, lk_buf_cstr(&file));
     LK_CHECK(code == LK_OK);
     if (text.len > 0) {
-        struct lk_encoder *encoder = lk_encoder_new(tokenizer);
+        struct lk_encoder *encoder = lk_encoder_new_small(tokenizer);
         encode_by_the_book(model, &letters, &text, &want);
         check(encoder, &text, &want);
         check(encoder, &text, &want); /* from the caches */

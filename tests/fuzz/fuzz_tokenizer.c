@@ -35,7 +35,7 @@ static void check_encode(const struct lk_tokenizer *tokenizer, struct lk_encoder
 
 static void use(const struct lk_tokenizer *tokenizer)
 {
-    struct lk_encoder *encoder = lk_encoder_new(tokenizer);
+    struct lk_encoder *encoder = lk_encoder_new_small(tokenizer);
     struct lk_err err;
     uint32_t id = 0, vocab = lk_tokenizer_vocab(tokenizer);
 

@@ -2,18 +2,13 @@
 
 #include "base/digest.h"
 
-void lk_cache_init_sized(struct lk_cache *cache, size_t entries_n, size_t ring_n)
+void lk_cache_init(struct lk_cache *cache, size_t entries_n, size_t ring_n)
 {
     *cache = (struct lk_cache){.mask = entries_n - 1, .ring_n = ring_n};
     cache->table = lk_table_new(entries_n, sizeof *cache->entries);
     cache->entries = cache->table.data;
     cache->ring_memory = lk_table_new(ring_n, sizeof *cache->ring);
     cache->ring = cache->ring_memory.data;
-}
-
-void lk_cache_init(struct lk_cache *cache)
-{
-    lk_cache_init_sized(cache, LK_CACHE_ENTRIES, LK_CACHE_RING);
 }
 
 void lk_cache_done(struct lk_cache *cache)

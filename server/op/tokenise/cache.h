@@ -20,8 +20,8 @@
 #define LK_CACHE_NEAR_IDS 4u /* in the entry itself */
 #define LK_CACHE_FAR 15u     /* for a count of ids: they are in the ring */
 #define LK_CACHE_WINDOW 8u
-#define LK_CACHE_ENTRIES (1u << 20)
-#define LK_CACHE_RING (1u << 21) /* words of 4 bytes */
+#define LK_CACHE_ENTRIES (1u << 20) /* of an encoder's cache, */
+#define LK_CACHE_RING (1u << 21)    /* and words of 4 bytes */
 #define LK_CACHE_LONG_BYTES 512u /* longer pieces are not kept */
 
 struct lk_cache_entry {
@@ -45,9 +45,8 @@ struct lk_cache {
     struct lk_table table, ring_memory; /* what these lie in */
 };
 
-void lk_cache_init(struct lk_cache *cache);
-/* Sizes other than the usual ones, both powers of two: for tests. */
-void lk_cache_init_sized(struct lk_cache *cache, size_t entries_n, size_t ring_n);
+/* Both sizes powers of two, @entries_n at least LK_CACHE_WINDOW. */
+void lk_cache_init(struct lk_cache *cache, size_t entries_n, size_t ring_n);
 void lk_cache_done(struct lk_cache *cache);
 
 /* A piece of more than LK_KEY_BYTES as a key: its hash and its length. Unlike a short one's it is not

@@ -27,14 +27,26 @@ struct lk_encoder {
 };
 
 #define KEPT_BYTES (1u << 20) /* of a buffer between documents */
+#define SMALL_ENTRIES 256u    /* of the cache of a small encoder, */
+#define SMALL_RING 4096u      /* and words */
 
-struct lk_encoder *lk_encoder_new(const struct lk_tokenizer *tokenizer)
+static struct lk_encoder *new_encoder(const struct lk_tokenizer *tokenizer, size_t entries_n, size_t ring_n)
 {
     struct lk_encoder *encoder = lk_zalloc(1, sizeof *encoder);
 
     encoder->tokenizer = tokenizer;
-    lk_pieces_init(&encoder->pieces, &tokenizer->pretok, &tokenizer->bpe);
+    lk_pieces_init(&encoder->pieces, &tokenizer->pretok, &tokenizer->bpe, entries_n, ring_n);
     return encoder;
+}
+
+struct lk_encoder *lk_encoder_new(const struct lk_tokenizer *tokenizer)
+{
+    return new_encoder(tokenizer, LK_CACHE_ENTRIES, LK_CACHE_RING);
+}
+
+struct lk_encoder *lk_encoder_new_small(const struct lk_tokenizer *tokenizer)
+{
+    return new_encoder(tokenizer, SMALL_ENTRIES, SMALL_RING);
 }
 
 void lk_encoder_free(struct lk_encoder *encoder)

@@ -1,10 +1,10 @@
 #include "op/tokenise/pieces.h"
 
 void lk_pieces_init(struct lk_pieces *pieces, const struct lk_pretok *pretok,
-                    const struct lk_bpe *bpe)
+                    const struct lk_bpe *bpe, size_t entries_n, size_t ring_n)
 {
     *pieces = (struct lk_pieces){.pretok = pretok, .bpe = bpe};
-    lk_cache_init(&pieces->cache);
+    lk_cache_init(&pieces->cache, entries_n, ring_n);
 }
 
 void lk_pieces_done(struct lk_pieces *pieces)
@@ -103,13 +103,6 @@ static __attribute__((noinline)) void look_ahead(const struct lk_cache *cache, s
     }
 }
 
-/* The table has moved since. */
-static void look_again(const struct lk_cache *cache, struct look *look, const struct look *last)
-{
-    for (; look < last; look++)
-        look->entry = lk_cache_first(cache, lk_key_hash(look->key));
-}
-
 /* Two short loops, so that the many pieces that the cache has cost no waiting: the processor works on a
  * dozen of them at a time as long as no branch is a surprise. */
 static __attribute__((noinline)) void encode_batch(struct lk_pieces *pieces, const uint8_t *p,
@@ -129,12 +122,9 @@ static __attribute__((noinline)) void encode_batch(struct lk_pieces *pieces, con
         }
         size_t i = (size_t)(look - looks);
         const uint8_t *from = i == 0 ? p : stops[i - 1];
-        const struct lk_cache_entry *entries = pieces->cache.entries;
         out->n = (size_t)(to - out->ids);
         encode_piece(pieces, look->key, from, (size_t)(stops[i] - from), out);
         to = lk_tokens_room(out, (n - i) * LK_CACHE_NEAR_IDS);
-        if (pieces->cache.entries != entries)
-            look_again(&pieces->cache, look + 1, last);
     }
     out->n = (size_t)(to - out->ids);
 }

@@ -16,8 +16,9 @@ struct lk_pieces {
     struct lk_bpe_scratch scratch;
 };
 
+/* @entries_n, @ring_n: of the cache. */
 void lk_pieces_init(struct lk_pieces *pieces, const struct lk_pretok *pretok,
-                    const struct lk_bpe *bpe);
+                    const struct lk_bpe *bpe, size_t entries_n, size_t ring_n);
 void lk_pieces_done(struct lk_pieces *pieces);
 /* Gives back what only an extraordinary piece needed. */
 void lk_pieces_trim(struct lk_pieces *pieces);

@@ -82,7 +82,7 @@ START_TEST(what_it_says_is_what_was_put)
         struct lk_cache cache;
         uint64_t state = s;
         size_t hits = 0, all = 0;
-        lk_cache_init_sized(&cache, sizes[s][0], sizes[s][1]);
+        lk_cache_init(&cache, sizes[s][0], sizes[s][1]);
         for (uint32_t i = 0; i < 60000; i++) {
             uint32_t piece = roll(&state, roll(&state, 2) == 0 ? 30 : 20000);
             bool found = check_piece(&cache, piece);
@@ -107,7 +107,7 @@ START_TEST(it_keeps_what_it_has_room_for)
     struct lk_cache cache;
     size_t kept = 0, there = 0;
 
-    lk_cache_init(&cache);
+    lk_cache_init(&cache, LK_CACHE_ENTRIES, LK_CACHE_RING);
     for (uint32_t i = 0; i < 50000; i++)
         kept += !check_piece(&cache, i) && put_piece(&cache, i);
     for (uint32_t i = 0; i < 50000; i++)
@@ -125,7 +125,7 @@ START_TEST(pieces_of_one_hash_are_told_apart)
     uint8_t a[20] = "aaaaaaaaaaaaaaaaaaaa", b[20] = "aaaaaaaaaaaaaaaaaaab";
     struct lk_key key = lk_cache_long_key(a, 20);
 
-    lk_cache_init_sized(&cache, 64, 1024);
+    lk_cache_init(&cache, 64, 1024);
     lk_cache_put(&cache, key, 5, a, 20, ids, 6);
     ck_assert_ptr_nonnull(lk_cache_find(&cache, key, 5, a, 20, &n));
     ck_assert_ptr_null(lk_cache_find(&cache, key, 5, b, 20, &n)); /* same key, other bytes */
@@ -239,7 +239,7 @@ START_TEST(pieces_become_what_each_alone_becomes)
     struct lk_tokens got = {0}, want = {0};
 
     make_bpe(&bpe);
-    lk_pieces_init(&pieces, &pretok, &bpe);
+    lk_pieces_init(&pieces, &pretok, &bpe, LK_CACHE_ENTRIES, LK_CACHE_RING);
     for (int document = 0; document < 400; document++) {
         struct lk_buf text = {0};
         for (uint32_t i = roll(&state, 2000); i > 0; i--)

@@ -27,7 +27,7 @@ static struct lk_tokenizer *made(const char *json)
 static void encode(const struct lk_tokenizer *tokenizer, const void *text, size_t n,
                    struct lk_tokens *ids)
 {
-    struct lk_encoder *encoder = lk_encoder_new(tokenizer);
+    struct lk_encoder *encoder = lk_encoder_new_small(tokenizer);
     for (int pass = 0; pass < 2; pass++) { /* the second time out of the cache */
         ids->n = 0;
         lk_encode(encoder, text, n, ids);
@@ -122,6 +122,31 @@ START_TEST(normalised_added_tokens_are_looked_for_in_normalised_text)
     for (size_t k = 0; k < TEXTS; k++)
         expect(tokenizer, texts[k], ids[k]);
     lk_tokenizer_free(tokenizer);
+}
+END_TEST
+
+/* A space that has become U+2581 falls back to the bytes of that. */
+START_TEST(a_mark_without_a_token_is_its_own_bytes)
+{
+    static const struct {
+        const char *normalizer, *pre_tokenizer, *ids;
+    } cases[] = {
+        {NORMAL(PREPEND "," REPLACE), NONE, "1 2 3 0 1 2 3 0"},
+        {REPLACE, SPLIT_SPACES, "0 1 2 3 0"},
+        {NONE, METASPACE("always", "true"), "1 2 3 0 1 2 3 0"},
+        {NONE, METASPACE("never", "false"), "0 1 2 3 0"},
+        {NONE, NONE, "0 4 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *json = lk_format("{\"normalizer\":%s,\"pre_tokenizer\":%s,\"model\":{\"type\":\"BPE\","
+                               "\"byte_fallback\":true,\"vocab\":{\"a\":0,\"<0xE2>\":1,\"<0x96>\":2,"
+                               "\"<0x81>\":3,\"<0x20>\":4},\"merges\":[]}}",
+                               cases[i].normalizer, cases[i].pre_tokenizer);
+        struct lk_tokenizer *tokenizer = made(json);
+        expect(tokenizer, "a a", cases[i].ids);
+        lk_tokenizer_free(tokenizer);
+        free(json);
+    }
 }
 END_TEST
 
@@ -427,6 +452,7 @@ Suite *suite(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, a_space_is_a_mark_in_every_spelling_of_the_file);
     tcase_add_test(t, normalised_added_tokens_are_looked_for_in_normalised_text);
+    tcase_add_test(t, a_mark_without_a_token_is_its_own_bytes);
     tcase_add_test(t, ignore_merges_takes_whole_texts_as_they_are_spelled);
     tcase_add_test(t, decoders_say_what_a_token_shows);
     tcase_add_test(t, cut_where_no_merge_joins_a_text_has_the_ids_of_the_whole);

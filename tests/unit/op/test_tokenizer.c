@@ -46,7 +46,7 @@ static struct lk_tokenizer *made(const char *json)
 /* The ids of a text as "1 2 3"; the caller frees. */
 static char *ids_of(const struct lk_tokenizer *tokenizer, const char *text, size_t n)
 {
-    struct lk_encoder *encoder = lk_encoder_new(tokenizer);
+    struct lk_encoder *encoder = lk_encoder_new_small(tokenizer);
     struct lk_tokens ids = {0};
     struct lk_buf out = {0};
 
