@@ -137,14 +137,32 @@ bool lk_pipe_flush(struct lk_pipe *pipe)
     return true;
 }
 
+/* What has been sent goes when it is at least as much as what has not: so each byte is moved once at most,
+ * and a pipe that is never empty does not grow. */
+static void forget_sent(struct lk_pipe *pipe)
+{
+    size_t left = pipe->out.len - pipe->sent;
+    if (pipe->sent == 0 || pipe->sent < left)
+        return;
+    memmove(pipe->out.data, pipe->out.data + pipe->sent, left);
+    pipe->out.len = left;
+    pipe->sent = 0;
+}
+
 static void keep(struct lk_pipe *pipe, const struct iovec *iov, size_t n, size_t skip)
 {
+    forget_sent(pipe);
     for (size_t i = 0; i < n; i++) {
         size_t cut = skip < iov[i].iov_len ? skip : iov[i].iov_len;
         skip -= cut;
         if (iov[i].iov_len > cut)
             lk_buf_put(&pipe->out, (const uint8_t *)iov[i].iov_base + cut, iov[i].iov_len - cut);
     }
+}
+
+size_t lk_pipe_unsent(const struct lk_pipe *pipe)
+{
+    return pipe->out.len - pipe->sent;
 }
 
 void lk_pipe_send(struct lk_pipe *pipe, const struct lk_envelope *envelope,

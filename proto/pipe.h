@@ -41,6 +41,7 @@ enum lk_code lk_pipe_next(struct lk_pipe *pipe, struct lk_envelope *ret_envelope
  * take is kept, and lk_pipe_flush goes on with it. To a peer that is gone, nothing is sent. */
 void lk_pipe_send(struct lk_pipe *pipe, const struct lk_envelope *envelope,
                   const ProtobufCMessage *message, const void *payload, size_t payload_bytes);
+size_t lk_pipe_unsent(const struct lk_pipe *pipe); /* bytes that are kept */
 bool lk_pipe_flush(struct lk_pipe *pipe); /* false: there is more, wait until the socket is writable */
 
 #endif

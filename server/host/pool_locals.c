@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #define LOWEST_FD 5        /* above the numbers that a child gives a meaning */
+#define SAYS_MAX (POOL_MESSAGE_MAX - POOL_RESULT_MAX) /* bytes of a message: payloads go over the board */
+#define UNREAD_MAX ((size_t)128 << 20) /* answers; twice the longest: with more, it does not read */
 
 /* Its end. The process tells the rest: it has died, or is of no use any more. If it had not, then the kill
  * is what is seen, and that convicts nobody. */
@@ -76,6 +78,13 @@ void local_answer(struct worker *worker, const struct ask *ask, enum lk_code sta
     struct lk_envelope e = {.method = ask->method, .status = (uint16_t)status, .call = ask->id};
     if (worker->pipe.fd < 0 || worker->pipe.ended)
         return;
+    if (lk_pipe_unsent(&worker->pipe) > UNREAD_MAX) {
+        pool_log(worker->pool, POOL_ERROR, "worker_deaf", "process %d asks and does not read",
+                 (int)worker->pid);
+        worker->pipe.ended = true; /* on_end follows, when its descriptor or its end is looked at */
+        proc_kill(worker, false);
+        return;
+    }
     lk_pipe_send(&worker->pipe, &e, message, payload, payload_bytes);
     want_writable(worker, !lk_pipe_flush(&worker->pipe));
 }
@@ -101,7 +110,7 @@ static enum lk_code open_ends(struct worker *worker, int *ret_socket, struct lk_
     worker->board.fd = above(worker->board.fd);
     if (worker->board.fd < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return lk_fail(err, LK_RESOURCE_EXHAUSTED, "cannot make a connection: %s", strerror(errno));
-    lk_pipe_open(&worker->pipe, ends[0], POOL_MESSAGE_MAX);
+    lk_pipe_open(&worker->pipe, ends[0], SAYS_MAX);
     *ret_socket = above(ends[1]);
     if (*ret_socket < 0)
         return lk_fail(err, LK_RESOURCE_EXHAUSTED, "cannot make a connection: %s", strerror(errno));

@@ -181,6 +181,31 @@ START_TEST(what_came_before_the_end_may_still_be_taken)
 }
 END_TEST
 
+START_TEST(a_pipe_that_always_has_something_to_send_does_not_grow)
+{
+    struct fix f;
+    fix_init(&f);
+    size_t bytes = (size_t)1 << 20;
+    uint8_t *payload = payload_of(1, bytes);
+    send_one(&f.a, 1, payload, bytes);
+    for (int i = 0; i < 50; i++) {
+        struct lk_envelope e;
+        struct lk_err err;
+        send_one(&f.a, 1, payload, bytes);
+        while (lk_pipe_next(&f.b, &e, &err) == LK_NOT_FOUND) {
+            (void)lk_pipe_flush(&f.a);
+            ck_assert(lk_pipe_receive(&f.b));
+        }
+        ck_assert_uint_eq(e.payload_bytes, bytes);
+        ck_assert(memcmp(e.payload, payload, bytes) == 0);
+        ck_assert_uint_gt(lk_pipe_unsent(&f.a), 0);
+    }
+    ck_assert_uint_le(f.a.out.cap, 8 * bytes);
+    free(payload);
+    fix_done(&f);
+}
+END_TEST
+
 /* Packets of a size are refused for good: that stands for any failure in the middle of a message. */
 START_TEST(nothing_follows_a_message_that_could_not_be_sent)
 {
@@ -243,6 +268,7 @@ Suite *suite(void)
     tcase_add_test(cases, a_message_may_come_byte_by_byte);
     tcase_add_loop_test(cases, what_is_no_message_is_data_loss, 0, 4);
     tcase_add_test(cases, what_came_before_the_end_may_still_be_taken);
+    tcase_add_test(cases, a_pipe_that_always_has_something_to_send_does_not_grow);
     tcase_add_test(cases, nothing_follows_a_message_that_could_not_be_sent);
     tcase_add_test(cases, a_board_is_seen_by_both_and_keeps_its_size);
     suite_add_tcase(s, cases);
