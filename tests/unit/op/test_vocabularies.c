@@ -255,8 +255,8 @@ static void put_random(const struct lk_tokenizer *tokenizer, uint32_t *state, st
 /* Cutting where no merge joins must not be seen: the same text merged whole. */
 START_TEST(texts_cut_where_no_merge_joins_have_the_ids_of_the_whole)
 {
-    static const char *const names[] = {"llama2", "gemma3", "gemini"};
-    for (size_t k = 0; k < 3; k++) {
+    static const char *const names[] = {"llama2", "gemma3"};
+    for (size_t k = 0; k < 2; k++) {
         struct lk_tokenizer *cut = opened(names[k], LK_SPECIAL_SPLIT), *whole = opened(names[k], LK_SPECIAL_SPLIT);
         struct lk_tokens ids = {0}, want = {0};
         struct lk_buf text = {0};
