@@ -116,16 +116,32 @@ const char *lk_buf_cstr(struct lk_buf *buf)
 
 void lk_tokens_done(struct lk_tokens *tokens)
 {
-    free(tokens->ids);
+    if (!tokens->borrowed)
+        free(tokens->ids);
     *tokens = (struct lk_tokens){0};
+}
+
+void lk_tokens_borrow(struct lk_tokens *tokens, uint32_t *ids, size_t cap)
+{
+    lk_tokens_done(tokens);
+    *tokens = (struct lk_tokens){.ids = ids, .cap = cap, .borrowed = true};
+}
+
+/* Room that was lent is not for us to resize. */
+static void tokens_move(struct lk_tokens *tokens, size_t cap)
+{
+    uint32_t *lent = tokens->borrowed ? tokens->ids : NULL;
+    tokens->ids = lk_resize(lent != NULL ? NULL : tokens->ids, cap, sizeof *tokens->ids);
+    if (lent != NULL && tokens->n > 0)
+        memcpy(tokens->ids, lent, tokens->n * sizeof *lent);
+    tokens->cap = cap;
+    tokens->borrowed = false;
 }
 
 uint32_t *lk_tokens_room(struct lk_tokens *tokens, size_t n)
 {
     LK_CHECK(n <= SIZE_MAX / sizeof *tokens->ids - tokens->n);
-    if (tokens->cap - tokens->n < n || tokens->ids == NULL) {
-        tokens->cap = grown(tokens->cap, tokens->n + n);
-        tokens->ids = lk_resize(tokens->ids, tokens->cap, sizeof *tokens->ids);
-    }
+    if (tokens->cap - tokens->n < n || tokens->ids == NULL)
+        tokens_move(tokens, grown(tokens->cap, tokens->n + n));
     return tokens->ids + tokens->n;
 }

@@ -6,6 +6,7 @@
 #ifndef LK_BASE_MEM_H
 #define LK_BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,9 +36,13 @@ struct lk_tokens {
     uint32_t *ids;
     size_t n;
     size_t cap;
+    bool borrowed; /* @ids is somebody else's memory */
 };
 
 void lk_tokens_done(struct lk_tokens *tokens);
+/* Empties @tokens and has what is put into it lie at @ids, as long as @cap is enough: beyond that it moves to
+ * memory of its own. */
+void lk_tokens_borrow(struct lk_tokens *tokens, uint32_t *ids, size_t cap);
 uint32_t *lk_tokens_room(struct lk_tokens *tokens, size_t n); /* room for @n more; n unchanged */
 
 static inline void lk_tokens_push(struct lk_tokens *tokens, uint32_t id)

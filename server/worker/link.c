@@ -28,6 +28,12 @@ enum lk_code link_send(struct link *link, unsigned slot, enum lk_method method,
     return link->ops->send(link, slot, method, message, payload, err);
 }
 
+uint8_t *link_place(struct link *link, unsigned slot, size_t *ret_bytes)
+{
+    LK_CHECK(slot < LINK_SLOTS);
+    return link->ops->place != NULL ? link->ops->place(link, slot, ret_bytes) : NULL;
+}
+
 enum lk_code link_send_result(struct link *link, unsigned slot, Lk__WorkerTaskRequest *request,
                               const struct link_payload *payload, struct lk_err *err)
 {

@@ -40,7 +40,10 @@ struct link_payload {
 enum lk_code link_send(struct link *link, unsigned slot, enum lk_method method,
                        const ProtobufCMessage *message, const struct link_payload *payload,
                        struct lk_err *err);
-/* The same of a result, whose payload may go another way: sets @request's part and part_bytes. */
+/* Where the payload of the result that goes next in @slot, which must be free, may be made in its place, which
+ * saves its copy: at most *ret_bytes of it. NULL: nowhere. */
+uint8_t *link_place(struct link *link, unsigned slot, size_t *ret_bytes);
+/* link_send of a result, whose payload may go another way: sets @request's part and part_bytes. */
 enum lk_code link_send_result(struct link *link, unsigned slot, Lk__WorkerTaskRequest *request,
                               const struct link_payload *payload, struct lk_err *err);
 

@@ -73,6 +73,15 @@ static enum lk_code local_send(struct link *link, unsigned slot, enum lk_method 
     return LK_OK;
 }
 
+/* What a part keeps after large results anyhow: who writes there need not say how far. */
+static uint8_t *local_place(struct link *link, unsigned slot, size_t *ret_bytes)
+{
+    struct link_local *l = local_of(link);
+    LK_CHECK(l->slot[slot].call == 0);
+    *ret_bytes = l->board.part_bytes < PART_KEEP ? l->board.part_bytes : PART_KEEP;
+    return lk_board_part(&l->board, slot);
+}
+
 /* The memory that a part takes is that of its largest result of late. */
 static void lay_down(struct link_local *l, unsigned slot, const struct link_payload *payload)
 {
@@ -86,7 +95,7 @@ static void lay_down(struct link_local *l, unsigned slot, const struct link_payl
     if (bytes > l->slot[slot].bytes)
         l->slot[slot].bytes = bytes;
     for (int i = 0; payload != NULL && i < 2; i++) {
-        if (payload->bytes[i] > 0)
+        if (payload->bytes[i] > 0 && payload->data[i] != to) /* it may have been made there */
             memcpy(to, payload->data[i], payload->bytes[i]);
         to += payload->bytes[i];
     }
@@ -146,6 +155,7 @@ enum lk_code link_open_local(int socket, int board, size_t reply_max, struct lin
     static const struct link_ops ops = {.close = local_close,
                                         .lost_ms = local_lost_ms,
                                         .send = local_send,
+                                        .place = local_place,
                                         .send_result = local_send_result,
                                         .wait = local_wait};
     struct link_local *l = lk_zalloc(1, sizeof *l);

@@ -10,6 +10,7 @@ struct link_ops {
     enum lk_code (*send)(struct link *link, unsigned slot, enum lk_method method,
                          const ProtobufCMessage *message, const struct link_payload *payload,
                          struct lk_err *err);
+    uint8_t *(*place)(struct link *link, unsigned slot, size_t *ret_bytes); /* NULL: there is none */
     enum lk_code (*send_result)(struct link *link, unsigned slot, Lk__WorkerTaskRequest *request,
                                 const struct link_payload *payload, struct lk_err *err);
     enum lk_code (*wait)(struct link *link, int64_t timeout_ms, struct link_reply *ret_reply,

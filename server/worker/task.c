@@ -78,6 +78,17 @@ static enum lk_code read_spans(const uint8_t *payload, size_t bytes, struct task
     return LK_OK;
 }
 
+/* The ids lie where they will be sent from, behind what is said of the rows, if there is such a place. */
+static void place_tokens(struct task_result *result, uint32_t n)
+{
+    size_t head = n * sizeof *result->row;
+    if (result->place != NULL && head < result->place_bytes)
+        lk_tokens_borrow(&result->tokens, (uint32_t *)(void *)(result->place + head),
+                         (result->place_bytes - head) / sizeof(uint32_t));
+    else if (result->tokens.borrowed)
+        lk_tokens_done(&result->tokens);
+}
+
 static enum lk_code measure_row(void *owner, uint32_t i, const uint8_t *bytes, uint32_t n_bytes,
                                 struct lk_err *err)
 {
@@ -155,6 +166,7 @@ void task_run(struct streams *streams, struct lk_shard_cache *cache, const Lk__W
     result_clear(result);
     result->task = task->task;
     enum lk_code code = read_spans(payload, payload_bytes, result, &n, &err);
+    place_tokens(result, n);
     if (code == LK_OK)
         code = read_and_measure(streams, cache, &run, n, &err);
     result->bad_row = result->n_rows;

@@ -15,6 +15,8 @@
 
 /* The outcome of a task, and memory that is used again for the next. Zeroed = empty. */
 struct task_result {
+    uint8_t *place;         /* where its payload is wanted (link.h), at the beginning of a word; NULL: anywhere */
+    size_t place_bytes;     /* as far as it fits there */
     uint64_t task;
     struct lk_err err;      /* code OK: every row was measured */
     uint32_t bad_row;       /* of a failed task: index of the row that failed it, or of the next one */

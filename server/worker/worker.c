@@ -181,8 +181,10 @@ static enum lk_code do_task(struct worker *w, const struct link_reply *reply, st
     if (task == NULL)
         return lk_fail(err, LK_DATA_LOSS, "a task is malformed");
     bool work = task->task != 0;
-    if (work)
+    if (work) {
+        w->result.place = link_place(w->link, reply->slot, &w->result.place_bytes);
         task_run(w->streams, w->cache, task, e->payload, e->payload_bytes, &w->result);
+    }
     lk__worker_task_reply__free_unpacked(task, NULL);
     w->heard_ms = link_clock_ms(); /* a long task is not the daemon's silence */
     return ask(w, reply->slot, work ? &w->result : NULL, err);

@@ -98,6 +98,33 @@ static void run(struct fix *f, uint32_t first, uint32_t n)
     ck_assert_uint_eq(f->result.task, 77);
 }
 
+/* With room for them they lie behind the rows; with too little elsewhere, and nothing is written beyond. */
+START_TEST(tokens_are_made_where_they_are_wanted)
+{
+    struct fix f;
+    static _Alignas(8) uint8_t place[4096];
+    const size_t head = 2 * sizeof(struct lk_work_result);
+    const uint32_t expected[] = {'h', 'e', 'l', 'l', 'o', 256, 'y', 256, 's', 256};
+    fix_init(&f, true, 1 << 20);
+    memcpy(f.payload + LK_WORK_ROW_BYTES, f.payload + 2 * LK_WORK_ROW_BYTES, LK_WORK_ROW_BYTES);
+    const size_t room[] = {sizeof place, head + 8, sizeof place, head, 0, sizeof place};
+    for (size_t i = 0; i < sizeof room / sizeof *room; i++) {
+        memset(place, 0xee, sizeof place);
+        f.result.place = room[i] > 0 ? place : NULL;
+        f.result.place_bytes = room[i];
+        run(&f, 0, 2);
+        ck_assert_msg(f.result.err.code == LK_OK, "%s", f.result.err.text);
+        bool there = (uint8_t *)f.result.tokens.ids == place + head;
+        ck_assert_int_eq(there, room[i] == sizeof place);
+        ck_assert_uint_eq(f.result.tokens.n, 10);
+        ck_assert_mem_eq(f.result.tokens.ids, expected, sizeof expected);
+        for (size_t k = room[i]; k < sizeof place; k++)
+            ck_assert_uint_eq(place[k], 0xee);
+    }
+    fix_done(&f);
+}
+END_TEST
+
 START_TEST(a_row_becomes_its_tokens)
 {
     struct fix f;
@@ -306,6 +333,7 @@ Suite *suite(void)
     tcase_add_test(t, a_result_that_would_be_too_large_is_refused);
     tcase_add_test(t, changed_data_is_data_loss_and_a_missing_shard_not_found);
     tcase_add_loop_test(t, a_transient_failure_is_tried_again_a_bounded_number_of_times, 0, 5);
+    tcase_add_test(t, tokens_are_made_where_they_are_wanted);
     tcase_add_test(t, a_row_of_a_task_has_its_bytes_and_comes_back);
     tcase_add_test(t, a_malformed_task_is_refused);
     tcase_add_test(t, another_tokenizer_than_the_daemons_is_refused_with_both_digests);
