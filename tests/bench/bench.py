@@ -315,7 +315,8 @@ def main():
     parts = {"tokenise": lambda: Tokenising(bench, RUNS, QUICK).all(),
              "e2e": lambda: end_to_end(bench, peers.zephon(bench, RUNS, QUICK), peers.torch(bench, RUNS, QUICK)),
              "stages": lambda: stages(bench),
-             "shares": lambda: shares(bench, lambda: run_once(bench, 500 if QUICK else STEPS)[1], RUNS),
+             "shares": lambda: shares(bench, lambda batch: run_once(bench, (500 if QUICK else STEPS) * 8 // batch,
+                                                                    batch=batch)[1], RUNS),
              "fetch": lambda: fetches(bench), "cold": lambda: cold(bench), "restore": lambda: restore(bench),
              "memory": lambda: memory(bench), "pack": lambda: packing(bench),
              "counts": lambda: counts.counts(bench, RUNS), "checkpoint": lambda: checkpoint(bench)}

@@ -6,7 +6,8 @@ import sys
 
 WEIGHTS = (("docs", 0.5), ("man", 0.3), ("code", 0.2))  # of tokens, as served.recipe mixes them
 WORKERS = 2  # as served.Daemon has
-STEPS = 9000  # some passes over the corpus
+STEPS = 9000  # some passes over the corpus, with batches of 8
+BATCHES = ((8, ""), (64, ".batch64"))  # sequences; with 64 a trainer asks once for eight times as many tokens
 
 
 def alone(text, kind):
@@ -29,13 +30,14 @@ def rows_at_once(bench, copies):
 
 
 def shares(bench, end_to_end, runs):
-    """@end_to_end: runs the stream once, 8 lanes; its tokens per CPU-second. The two are measured in turns. Once the
-    pieces of the text have been seen, a run is a warm pass: so that is the headline, and cold beside it."""
-    texts, served = [], []
+    """@end_to_end: runs the stream once, 8 lanes, batches of so many; its tokens per CPU-second. All are measured in
+    turns. Once the pieces of the text have been seen, a run is a warm pass: so that is the headline, and cold beside
+    it."""
+    texts, served = [], {batch: [] for batch, _ in BATCHES}
     for _ in range(runs):
-        served.append(end_to_end())
+        for batch, _ in BATCHES:
+            served[batch].append(end_to_end(batch))
         texts += rows_at_once(bench, WORKERS)
-    rate = statistics.median(served)
     for kind, suffix in (("warm", ""), ("cold", ".cold")):
         found = [re.search(kind + r": rows to tokens ([\d.]+) .* alone ([\d.]+), share ([\d.]+)", text) for text in texts]
         rows, tokens, share = (statistics.median(float(one[i]) for one in found) for i in (1, 2, 3))
@@ -43,6 +45,9 @@ def shares(bench, end_to_end, runs):
                   f"GPT-2, {kind} pass: read, check, parse, filter, tokenise, keep in the arena: {rows:.0f} of "
                   f"{tokens:.0f} MB of text per CPU-second, two at once")
         tokenizer = statistics.median(alone(text, kind) for text in texts)
-        bench.put("e2e.share" + suffix, rate / tokenizer, "ratio", 0.6,
-                  f"8 lanes, daemon + {WORKERS} workers + trainer: {rate / 1e6:.1f} M of {tokenizer / 1e6:.1f} M tokens "
-                  f"per CPU-second that the tokenizer alone makes of such documents, {kind} pass")
+        for batch, of_batch in BATCHES:
+            rate = statistics.median(served[batch])
+            bench.put("e2e.share" + of_batch + suffix, rate / tokenizer, "ratio", 0.6,
+                      f"8 lanes, batches of {batch}, daemon + {WORKERS} workers + trainer: {rate / 1e6:.1f} M of "
+                      f"{tokenizer / 1e6:.1f} M tokens per CPU-second that the tokenizer alone makes of such documents, "
+                      f"{kind} pass")
