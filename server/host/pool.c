@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,6 +178,8 @@ static enum lk_code open_all(struct pool *pool, struct lk_err *err)
     if (c->listen != NULL)
         LK_TRY(open_server(pool, err));
     pool->hello = hello_of(c);
+    /* Who started us may ignore it, and passes that on: then the kernel tells nobody how a worker ended. */
+    (void)signal(SIGCHLD, SIG_DFL);
     for (uint32_t i = 0; i < c->workers; i++)
         proc_spawn(worker_new(pool, true));
     tick_due(pool);

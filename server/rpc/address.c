@@ -116,7 +116,7 @@ static bool somebody_listens(const char *path)
         return true; /* cannot tell: rather refuse than take a living socket away */
     memcpy(at.sun_path, path, strlen(path) + 1);
     int failed = connect(fd, (const struct sockaddr *)&at, sizeof at);
-    bool refused = failed != 0 && errno == ECONNREFUSED;
+    bool refused = failed != 0 && (errno == ECONNREFUSED || errno == ENOENT); /* its owner took it away */
     if (failed == 0)
         part_politely(fd);
     close(fd);

@@ -366,10 +366,24 @@ def other_data(box):
     lk.check(again.get("next")[0]["step"] == 50, "with the right data again, a resumed rank goes on at step 50")
 
 
+def ignored_children(box):
+    """Started by something that ignores SIGCHLD, which a process passes on, it still sees how its workers end."""
+    daemon = box.serve(box.mixed(100), workers=1, how={"prefix": ("env", "--ignore-signal=SIGCHLD")})
+    os.kill(daemon.workers()[0], signal.SIGSEGV)
+
+    def died():
+        return [line for line in daemon.log().splitlines() if "worker_died" in line]
+    lk.wait_until(died, 10, "a worker's death in the log")
+    lk.check("SIGSEGV" in died()[0], "where SIGCHLD is ignored, a worker that crashes is seen to crash", died())
+    begin = time.monotonic()
+    daemon.stop()
+    lk.check(time.monotonic() - begin < 1.2, "and the daemon ends at once", f"{time.monotonic() - begin:.1f} s")
+
+
 def reversed_digest(digest):
     """As text, a digest has its high half first; as bytes, the low one, little-endian."""
     return bytes.fromhex(digest)[::-1].hex()
 
 
 if __name__ == "__main__":
-    lk.main([daemons, reconnect, terminate, quit_at_once, terminal, sixteen, same_place_twice, other_data])
+    lk.main([daemons, reconnect, terminate, quit_at_once, terminal, sixteen, same_place_twice, other_data, ignored_children])
