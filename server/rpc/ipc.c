@@ -28,7 +28,7 @@
 #define LISTENERS_MAX 64
 #define RECEIVE_BYTES (64u << 10)
 #define KEEP_BYTES (256u << 10) /* a buffer that grew beyond this is given back when it is empty */
-#define KEPT_MAX 64       /* answers that a peer has not read */
+#define KEPT_MAX 128      /* answers that a peer has not read: more than a client ever waits for */
 #define KEPT_BYTES_MAX ((size_t)1 << 30) /* … together, but for a single one */
 #define BACKLOG 1024
 #define GREET_WITHIN_MS 10000

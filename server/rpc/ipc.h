@@ -41,7 +41,7 @@ enum lk_code ipc_start(struct ipc *ipc, struct lk_err *err);
 void ipc_stop(struct ipc *ipc);
 void ipc_close(struct ipc *ipc); /* stops, and ends all connections; NULL is fine */
 
-/* Takes @message. A peer that does not read has at most 64 answers kept for it, of a gigabyte together,
+/* Takes @message. A peer that does not read has at most 128 answers kept for it, of a gigabyte together,
  * and the rest dropped. */
 void ipc_send(struct ipc *ipc, nng_msg *message);
 

@@ -4,7 +4,7 @@
  * change the lists and the eventfd under the mutex. The rest is the owner's thread. Answers go out on the
  * owner's thread, outside the mutex: by nng_sendmsg, as a raw socket takes a message at once, hands it to
  * the connection's own queue, and drops it if that is full (64 answers that a peer does not read); ipc_send
- * does the same. A slow reader slows nobody but itself.
+ * does the same, with 128. A slow reader slows nobody but itself.
  *
  * A peer is in the table as long as its connection is there. Its PEER_GONE is queued when that goes, or
  * when the peer said goodbye; messages of it that come up later are dropped, so that no call follows the end
