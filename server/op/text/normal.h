@@ -26,7 +26,7 @@ struct lk_normal_step {
 };
 
 #define LK_NORMAL_STEPS 16
-#define LK_NORMAL_TEXT_MAX 256 /* bytes of @to: bounds how much text can grow */
+#define LK_NORMAL_TEXT_MAX 256 /* bytes of @to; and how many times as long replacing may make a text */
 
 /* Zeroed = no steps. Immutable once built; may be shared by threads. */
 struct lk_normal {

@@ -108,21 +108,10 @@ static enum lk_code read_metaspace(struct lk_load *load, void *to, struct lk_err
     return LK_OK;
 }
 
-static enum lk_code read_part(struct lk_load *load, void *to, struct lk_err *err)
-{
-    static const struct lk_kind kinds[] = {
-        {"ByteLevel", read_byte_level},       {"ByteFallback", read_byte_fallback},
-        {"Fuse", read_nothing},               {"Replace", read_replace},
-        {"Strip", read_strip},                {"Metaspace", read_metaspace},
-    };
-    (void)to;
-    return lk_read_component(load, "a decoder", kinds, LK_COUNT(kinds), err);
-}
-
 static enum lk_code read_parts(struct lk_load *load, void *to, struct lk_err *err)
 {
     (void)to;
-    return lk_read_array(load, read_part, err);
+    return lk_read_array(load, lk_read_decoder, err);
 }
 
 static enum lk_code read_sequence(struct lk_load *load, void *to, struct lk_err *err)
@@ -134,12 +123,12 @@ static enum lk_code read_sequence(struct lk_load *load, void *to, struct lk_err 
 
 enum lk_code lk_read_decoder(struct lk_load *load, void *to, struct lk_err *err)
 {
-    char type[LK_TYPE_MAX];
-    bool null = false;
-
-    LK_TRY(lk_read_null(load, &null, err));
-    if (null)
-        return LK_OK;
-    LK_TRY(lk_peek_type(load, type, err));
-    return strcmp(type, "Sequence") == 0 ? read_sequence(load, to, err) : read_part(load, to, err);
+    static const struct lk_kind kinds[] = {
+        {"ByteLevel", read_byte_level}, {"ByteFallback", read_byte_fallback},
+        {"Fuse", read_nothing},         {"Replace", read_replace},
+        {"Strip", read_strip},          {"Metaspace", read_metaspace},
+        {"Sequence", read_sequence},
+    };
+    (void)to;
+    return lk_read_component(load, "a decoder", kinds, LK_COUNT(kinds), err);
 }

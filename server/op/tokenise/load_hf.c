@@ -83,12 +83,11 @@ struct added_item {
 static enum lk_code read_content(struct lk_load *load, void *to, struct lk_err *err)
 {
     struct lk_added_token *token = to;
-    const uint8_t *text;
+    struct lk_text content = {0};
 
-    LK_TRY(lk_expect(load, LK_JSON_STRING, err));
-    LK_TRY(lk_json_string(&load->json, &text, &token->n, err));
-    token->text = lk_alloc(token->n + 1);
-    memcpy(token->text, text, token->n);
+    LK_TRY(lk_read_text(load, &content, err));
+    token->text = content.text;
+    token->n = content.n;
     return LK_OK;
 }
 
@@ -165,18 +164,16 @@ static enum lk_code read_model_type(struct lk_load *load, void *to, struct lk_er
 /* It matters only for what has no token; lk_build looks it up. */
 static enum lk_code read_unknown(struct lk_load *load, void *to, struct lk_err *err)
 {
-    struct lk_bpe_files *parsed = &load->parsed;
-    const uint8_t *text;
+    struct lk_text text = {0};
     bool null = false;
 
     (void)to;
     LK_TRY(lk_read_null(load, &null, err));
     if (null)
         return LK_OK;
-    LK_TRY(lk_expect(load, LK_JSON_STRING, err));
-    LK_TRY(lk_json_string(&load->json, &text, &parsed->unknown_n, err));
-    parsed->unknown = lk_alloc(parsed->unknown_n + 1);
-    memcpy(parsed->unknown, text, parsed->unknown_n);
+    LK_TRY(lk_read_text(load, &text, err));
+    load->parsed.unknown = text.text;
+    load->parsed.unknown_n = text.n;
     return LK_OK;
 }
 

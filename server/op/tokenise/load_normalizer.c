@@ -6,11 +6,35 @@
 
 #include <stdlib.h>
 
+/* How many times as long a step may make text, at most. */
+static size_t growth_of(const struct lk_normal_step *step)
+{
+    if (step->kind != LK_NORMAL_REPLACE || step->to_n <= step->from_n)
+        return 1;
+    return (step->to_n + step->from_n - 1) / step->from_n;
+}
+
+/* All steps together: each could feed the next. */
+static bool grows_too_much(const struct lk_normal *normal, const struct lk_normal_step *step)
+{
+    size_t growth = growth_of(step);
+
+    for (uint32_t i = 0; i < normal->n; i++)
+        growth *= growth_of(&normal->steps[i]);
+    return growth > LK_NORMAL_TEXT_MAX;
+}
+
 enum lk_code lk_add_step(struct lk_normal *normal, struct lk_normal_step step, struct lk_err *err)
 {
-    if (step.to_n > LK_NORMAL_TEXT_MAX) {
-        enum lk_code code = lk_fail(err, LK_UNIMPLEMENTED, "a text of %zu bytes, expected at most %d",
-                                    step.to_n, LK_NORMAL_TEXT_MAX);
+    enum lk_code code = LK_OK;
+
+    if (step.to_n > LK_NORMAL_TEXT_MAX)
+        code = lk_fail(err, LK_UNIMPLEMENTED, "a text of %zu bytes, expected at most %d", step.to_n,
+                       LK_NORMAL_TEXT_MAX);
+    else if (grows_too_much(normal, &step))
+        code = lk_fail(err, LK_UNIMPLEMENTED, "replacing that makes a text more than %d times as long",
+                       LK_NORMAL_TEXT_MAX);
+    if (code != LK_OK) {
         free(step.from);
         free(step.to);
         return code;

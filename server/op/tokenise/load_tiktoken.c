@@ -183,6 +183,8 @@ static bool read_rank(const uint8_t *p, size_t n, uint64_t *ret_rank)
     return true;
 }
 
+#define TOKEN_BYTES_MAX 1024 /* far above the longest there is: every way of cutting one is looked up */
+
 static enum lk_code read_line(struct lk_bpe_files *out, struct lk_buf *bytes, const uint8_t *line,
                               size_t n, struct lk_err *err)
 {
@@ -195,6 +197,9 @@ static enum lk_code read_line(struct lk_bpe_files *out, struct lk_buf *bytes, co
         return lk_fail(err, LK_INVALID_ARGUMENT, "expected a token in base64, a space and its rank");
     if (!put_base64(bytes, line, token_n))
         return lk_fail(err, LK_INVALID_ARGUMENT, "the token is not base64");
+    if (bytes->len > TOKEN_BYTES_MAX)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "a token of %zu bytes, expected at most %d", bytes->len,
+                       TOKEN_BYTES_MAX);
     return lk_add_token(out, bytes->data, bytes->len, rank, err);
 }
 

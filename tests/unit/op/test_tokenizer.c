@@ -398,6 +398,17 @@ START_TEST(unknown_components_are_refused_never_skipped) /* RC-058 */
 }
 END_TEST
 
+/* Each step feeds the next: sixteen of them could make a text of any length. */
+START_TEST(replacing_multiplies_the_length_of_a_text_by_256_at_most)
+{
+#define TO_16 "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaaaaaaaa\"}"
+#define STEPS(steps) WITH("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[" steps "]}")
+    lk_tokenizer_free(made(STEPS(TO_16 "," TO_16)));
+    refuse(STEPS(TO_16 "," TO_16 "," TO_16), LK_UNIMPLEMENTED,
+           "$.normalizer.normalizers[2]: replacing that makes a text more than 256 times as long");
+}
+END_TEST
+
 START_TEST(deep_nesting_and_every_truncation_are_errors) /* RC-058 */
 {
     static const char whole[] = WITH_ADDED(
@@ -836,6 +847,14 @@ START_TEST(broken_ranks_are_refused_with_their_line)
         ck_assert_msg(strstr(err.text, cases[i].part) != NULL, "%s: %s", cases[i].line, err.text);
     }
     ranks.len = bytes;
+    lk_buf_puts(&ranks, "YWFh");
+    for (int i = 0; i < 341; i++) /* 1,026 bytes */
+        lk_buf_puts(&ranks, "YWFh");
+    lk_buf_puts(&ranks, " 256\n");
+    ck_assert(load_ranks("r50k_base", &ranks, &tokenizer, &err) == LK_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "t.tiktoken:257: a token of 1026 bytes, expected at most 1024") != NULL,
+                  "%s", err.text);
+    ranks.len = bytes;
     ck_assert(load_ranks("r60k", &ranks, &tokenizer, &err) == LK_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(err.text, "o200k_harmony"));
     ck_assert(load_ranks(NULL, &ranks, &tokenizer, &err) == LK_INVALID_ARGUMENT);
@@ -874,6 +893,7 @@ Suite *suite(void)
     tcase_add_test(t, nfc_composes_before_bpe_and_only_if_asked);
     tcase_add_test(t, broken_files_are_refused_with_their_json_path);
     tcase_add_test(t, unknown_components_are_refused_never_skipped);
+    tcase_add_test(t, replacing_multiplies_the_length_of_a_text_by_256_at_most);
     tcase_add_test(t, deep_nesting_and_every_truncation_are_errors);
     tcase_add_test(t, damaged_files_are_refused_or_give_a_tokenizer_that_works);
     tcase_add_test(t, the_bytes_tokenizer_is_its_bytes);
