@@ -26,7 +26,7 @@ CFLAGS   ?= $(OPT) -g -fno-omit-frame-pointer -ffp-contract=off
 CPPFLAGS += -D_GNU_SOURCE -DLK_VERSION='"$(VERSION)"' -Iserver -I. -I$(BUILD)
 ALL_CFLAGS = -std=gnu17 $(WARN) $(CFLAGS) $(SAN) -fPIC -pthread -MMD -MP
 LDFLAGS += $(SAN) -pthread
-LDLIBS  := -lnng -lprotobuf-c -lzstd -lxxhash -lyaml -lz
+LDLIBS  := -lnng -lprotobuf-c -lzstd -lxxhash -lyaml -lz -lpcre2-8
 
 # Protocol messages: generated, never committed.
 PROTO   := $(wildcard proto/*.proto)

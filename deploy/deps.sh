@@ -17,7 +17,7 @@ python() { # modules, package
 case $level in build | demo | check | fuzz | ci) ;; *) echo "usage: $0 [build|demo|check|fuzz|ci]" >&2; exit 2 ;; esac
 if ! command -v dpkg-query >/dev/null; then
     echo "deps.sh: this is no Debian: install gcc, make, pkg-config, nng, protobuf-c, zstd, xxHash, libyaml," \
-        "zlib, Check, Python 3 with venv, zstd and npm by hand" >&2
+        "zlib, PCRE2, Check, Python 3 with venv, zstd and npm by hand" >&2
     exit 0
 fi
 missing=
@@ -26,7 +26,7 @@ tool make make
 tool ar binutils
 tool pkg-config pkg-config
 tool protoc-c protobuf-c-compiler
-for package in libc6-dev libnng-dev libprotobuf-c-dev libzstd-dev libxxhash-dev libyaml-dev zlib1g-dev; do
+for package in libc6-dev libnng-dev libprotobuf-c-dev libzstd-dev libxxhash-dev libyaml-dev zlib1g-dev libpcre2-dev; do
     library $package
 done
 if [ "$level" != build ]; then

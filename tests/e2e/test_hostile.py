@@ -1,10 +1,13 @@
-"""Hostile sizes and depths in files: a row too deep, a row too long, a bomb, a tokenizer of brackets.
+"""Hostile sizes and depths in files: a row too deep, a row too long, a bomb, a tokenizer of brackets, a text
+too hard for its expression.
 
 Each is read or refused by name, with little stack and little memory, and what lies after it is served.
 """
 
+import json
 import os
 import re
+import signal
 import subprocess
 import zlib
 
@@ -174,5 +177,32 @@ def tokenizer_of_brackets(box):
     bounded(box, peak, 100, "a tokenizer of 1 TiB")
 
 
+def hard_text(box):
+    """Cutting one text would take longer than anyone lives: the process that tries ends, and the row is found."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printable]
+    vocabulary = {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    split = {"type": "Split", "pattern": {"Regex": "(?:a+)+b|a"}, "behavior": "Isolated", "invert": False}
+    box.write("tokenizer.json", json.dumps({
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []}, "decoder": {"type": "ByteLevel"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]}}))
+    texts = [f"row {i}" for i in range(50)]
+    texts[31] = "a" * 5000
+    box.dataset("d", texts)
+    hard = box.write("hard.txt", texts[31])
+    status, said, _ = measured(box, "tokenize", "--tokenizer", box.path / "tokenizer.json", hard)
+    lk.check(status == -signal.SIGABRT and "(?:a+)+b|a" in said and "too many steps" in said,
+             "tokenize ends, saying which expression takes too many steps", (status, said[-300:]))
+    stream = box.plain({"d": {"path": "d", "epochs": 1}}, tokenizer={"hf": "tokenizer.json"}, sequence=8, tail="pad", on_crash="drop")
+    daemon = box.serve(stream)
+    trainer = box.trainer(daemon, timeout=60000)
+    trainer.get("show parts")
+    batches, end = lk.to_the_end(trainer)
+    seen = sorted({p[1] for b in batches for row in b["parts"] for p in row})
+    lk.same(seen, [i for i in range(50) if i != 31], f"the daemon serves every other row ({end})")
+    lk.check(re.search(r"row_dropped.*part-00000\.jsonl row 31\b", daemon.log()) is not None, "and names the one", daemon.log()[-600:])
+
+
 if __name__ == "__main__":
-    lk.main([deep_rows, long_rows, long_rows_served, bomb, tokenizer_of_brackets])
+    lk.main([deep_rows, long_rows, long_rows_served, bomb, tokenizer_of_brackets, hard_text])

@@ -4,7 +4,7 @@
  * A cutter is one way of cutting. Each family of known regular expressions has one file here, with
  * the scalar code that defines it and, where that pays, code that finds the same pieces by vector
  * instructions; which one runs is decided when a cutter is made, never while it cuts. What is no
- * known family goes through an engine of our own (regex.c), or is refused. See README.md.
+ * known family goes through PCRE2 (regex.c), or is refused. See README.md.
  */
 #ifndef LK_OP_PRETOK_PRETOK_H
 #define LK_OP_PRETOK_PRETOK_H
@@ -23,7 +23,7 @@ struct lk_cutter;
  * of a text are the same however often it was stopped between two of them. @end is what look-ahead takes
  * for the end of the text; @p is what look-behind would take for its beginning (no family has any).
  * The text is valid UTF-8 by contract; should it not be, this stays inside of it all the same. All of
- * @ret_stops may be written to, whatever is returned.
+ * @ret_stops may be written to, whatever is returned. It cannot fail; only regex.c may end the process.
  *
  * Many at a time, so that finding pieces and looking them up are two short loops, not one long one.
  */

@@ -445,8 +445,7 @@ static enum lk_code check_repeat(struct parser *parser, const uint8_t *at,
 {
     const struct lk_node *child = &parser->tree->nodes[repeat->child];
 
-    if (child->kind == LK_NODE_LOOK || child->kind == LK_NODE_END ||
-        child->kind == LK_NODE_LINE_END || child->kind == LK_NODE_EMPTY)
+    if (child->kind == LK_NODE_LOOK || child->kind == LK_NODE_END || child->kind == LK_NODE_EMPTY)
         return refuse(parser, at, "repeating what consumes nothing");
     if (child->shortest == 0 && !(repeat->min == 0 && repeat->max == 1))
         return refuse(parser, at, "repeating what may be empty");
@@ -544,6 +543,20 @@ static enum lk_code parse_dot(struct parser *parser, uint32_t *ret_node)
     return add_set_node(parser, &set, ret_node);
 }
 
+/* "$" is (?=\n|\z). */
+static enum lk_code add_line_end(struct parser *parser, uint32_t *ret_node)
+{
+    struct lk_node either = {.kind = LK_NODE_ALT, .longest = 1}, look = {.kind = LK_NODE_LOOK};
+    struct lk_set set = {0};
+
+    lk_set_add(&set, '\n', '\n');
+    LK_TRY(add_set_node(parser, &set, &either.child));
+    LK_TRY(add_node(parser, (struct lk_node){.kind = LK_NODE_END},
+                    &parser->tree->nodes[either.child].next));
+    LK_TRY(add_node(parser, either, &look.child));
+    return add_node(parser, look, ret_node);
+}
+
 static enum lk_code parse_escape(struct parser *parser, uint32_t *ret_node)
 {
     const uint8_t *at = parser->p - 1;
@@ -581,7 +594,7 @@ static enum lk_code parse_atom(struct parser *parser, uint32_t *ret_node)
     if (take(parser, "."))
         return parse_dot(parser, ret_node);
     if (take(parser, "$"))
-        return add_node(parser, (struct lk_node){.kind = LK_NODE_LINE_END}, ret_node);
+        return add_line_end(parser, ret_node);
     if (take(parser, "\\"))
         return parse_escape(parser, ret_node);
     if (memchr("?*+{^", *at, 5) != NULL)

@@ -1,5 +1,5 @@
 /*
- * An expression as a tree, and the sets of code points in it: what the parser hands to the matcher.
+ * An expression as a tree, and the sets of code points in it: what the parser hands on.
  */
 #ifndef LK_OP_PRETOK_REGEX_TREE_H
 #define LK_OP_PRETOK_REGEX_TREE_H
@@ -39,7 +39,6 @@ enum lk_node_kind {
     LK_NODE_REPEAT,   /* its child */
     LK_NODE_LOOK,     /* its child matches here, or does not: nothing is consumed */
     LK_NODE_END,      /* \z */
-    LK_NODE_LINE_END, /* $ */
 };
 
 enum lk_repeat { LK_REPEAT_GREEDY, LK_REPEAT_LAZY, LK_REPEAT_POSSESSIVE };
@@ -66,5 +65,20 @@ void lk_regex_tree_done(struct lk_regex_tree *tree);
 /* @tree is zeroed; done by the caller also after an error. See regex.h for the errors. */
 enum lk_code lk_regex_parse(const struct lk_pattern *pattern, struct lk_regex_tree *tree,
                             struct lk_err *err);
+
+/*
+ * The sets of an expression divide characters into classes, which are bytes: two characters of a class are
+ * alike to it. PCRE2 gets the expression and the text in these, so it needs neither Unicode nor UTF-8.
+ */
+struct lk_regex_code {
+    struct lk_unicode classes;
+    struct pcre2_real_code_8 *code; /* pcre2_code: may be shared by threads */
+    bool jit;                       /* else PCRE2 interprets it */
+};
+
+void lk_regex_code_done(struct lk_regex_code *code);
+/* @ret_code is zeroed; done by the caller also after an error. UNIMPLEMENTED: it is too large. */
+enum lk_code lk_regex_compile(const struct lk_regex_tree *tree, struct lk_regex_code *ret_code,
+                              struct lk_err *err);
 
 #endif

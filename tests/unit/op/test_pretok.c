@@ -468,7 +468,7 @@ START_TEST(families_cut_as_their_expressions_say)
     for (size_t family = 0; family < EXPRESSIONS; family++)
         stages_of(&trial.unicode, expressions[family], &stages[family]);
     for (size_t round = 0; round < 6000; round++) {
-        size_t n = mix(&trial, text, 1 + pick(&trial, 200));
+        size_t n = mix(&trial, text, 1 + pick(&trial, round % 20 == 0 ? TEXT_MAX - 8 : 200));
         for (size_t family = 0; n > 0 && family < EXPRESSIONS; family++) {
             const uint8_t *p = (const uint8_t *)text;
             trial.expected_n = cut_by_stages(&stages[family], 0, p, p, p + n, trial.expected);
@@ -477,6 +477,30 @@ START_TEST(families_cut_as_their_expressions_say)
     }
     for (size_t family = 0; family < EXPRESSIONS; family++)
         lk_pretok_done(&stages[family]);
+    trial_done(&trial);
+}
+END_TEST
+
+START_TEST(long_runs_are_cut_as_the_expressions_say)
+{
+    static const char *const runs[] = {"a", " ", "\r\n", "'", "1", "\344\275\240", "aA", "!"};
+    static struct trial trial;
+    struct lk_pretok stages;
+    size_t most = 1 << 20;
+
+    trial_init(&trial, most);
+    for (size_t family = 0; family < EXPRESSIONS; family++) {
+        stages_of(&trial.unicode, expressions[family], &stages);
+        for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+            size_t bytes = strlen(runs[k]), n = most / bytes * bytes;
+            for (size_t i = 0; i < n; i += bytes)
+                memcpy(trial.room + i, runs[k], bytes);
+            const uint8_t *p = trial.room;
+            trial.expected_n = cut_by_stages(&stages, 0, p, p, p + n, trial.expected);
+            find_as_expected(&trial, p, n, family, LK_SIMD_SCALAR, SIZE_MAX, true);
+        }
+        lk_pretok_done(&stages);
+    }
     trial_done(&trial);
 }
 END_TEST
@@ -554,6 +578,7 @@ Suite *suite(void)
     tcase_add_test(t, every_code_point_is_of_one_class_to_all_code);
     tcase_add_test(t, mixes_are_cut_alike_by_all_code);
     tcase_add_test(t, families_cut_as_their_expressions_say);
+    tcase_add_test(t, long_runs_are_cut_as_the_expressions_say);
     tcase_add_test(t, what_is_no_utf8_is_cut_alike_by_all_code);
     tcase_add_test(t, long_runs_are_cut_alike_by_all_code);
     tcase_add_test(t, another_expression_is_not_taken_for_a_known_one);

@@ -7,8 +7,10 @@
 #include "base/mem.h"
 #include "tests/lib/check_main.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static const struct {
     const char *expression;
@@ -184,53 +186,92 @@ START_TEST(what_is_uncertain_is_refused_with_its_place)
 }
 END_TEST
 
-/* Plain backtracking would need hours, or more than a lifetime. */
-START_TEST(backtracking_never_gets_out_of_hand)
+static size_t count_pieces(const char *expression, const uint8_t *text, size_t n)
+{
+    struct lk_cutter cutter = made(expression, LK_SPLIT_ISOLATED);
+    const uint8_t *stops[LK_PIECES_MAX], *p = text;
+    size_t count = 0;
+
+    while (p < text + n) {
+        size_t more = cutter.cut(&cutter, p, text + n, stops);
+        count += more;
+        p = stops[more - 1];
+    }
+    lk_cutter_done(&cutter);
+    return count;
+}
+
+/* @n bytes of @unit again and again, the last one @last. */
+static size_t count_in_run(const char *expression, const char *unit, size_t n, char last)
+{
+    uint8_t *text = lk_alloc(n);
+
+    for (size_t i = 0; i < n; i++)
+        text[i] = (uint8_t)unit[i % strlen(unit)];
+    text[n - 1] = (uint8_t)last;
+    size_t count = count_pieces(expression, text, n);
+    free(text);
+    return count;
+}
+
+/* Whatever stack or memory a match of a megabyte takes. */
+START_TEST(matches_may_be_long)
 {
     static const struct {
-        const char *expression;
-        char letter;
+        const char *expression, *unit;
+        char last;
         size_t want;
-    } hard[] = {
-        {"(?:a+)+b|a", 'a', 200000},   {"(?:a|aa)+$|b", 'a', 1}, {"\\s*x|\\s", ' ', 200000},
-        {"a*+b|.", 'a', 200000},       {"a*?a*?a*?b|a", 'a', 200000}, {"(?:a|a)*(?:a|a)*x|a", 'a', 200000},
+    } runs[] = {
+        {"\\s+(?!\\S)|\\s+|\\S", " ", 'x', 3},
+        {"\\s+$|\\s|\\S", " ", ' ', 1},
+        {"(?:a|b)+|c", "ab", 'c', 2},
+        {"(?:a|b)*?c|[ab]+", "ab", 'c', 1},
+        {"(?:ab?)+?c|[ab]", "ab", 'c', 1},
+        {"(?:a+)+b|a", "a", 'b', 1},
+        {"a*?b", "a", 'b', 1},
+        {"b", "a", 'b', 2},
     };
-    size_t n = 200000;
 
-    for (size_t i = 0; i < sizeof hard / sizeof *hard; i++) {
-        struct lk_cutter cutter = made(hard[i].expression, LK_SPLIT_ISOLATED);
-        uint8_t *text = lk_alloc(n);
-        const uint8_t *stops[LK_PIECES_MAX], *p = text;
-        size_t count = 0;
-        memset(text, hard[i].letter, n);
-        text[n - 1] = '!'; /* so that $ does not match */
-        while (p < text + n) {
-            size_t more = cutter.cut(&cutter, p, text + n, stops);
-            count += more;
-            p = stops[more - 1];
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        size_t count = count_in_run(runs[i].expression, runs[i].unit, (1u << 20) + 1, runs[i].last);
+        ck_assert_msg(count == runs[i].want, "%s: %zu pieces", runs[i].expression, count);
+    }
+}
+END_TEST
+
+/* The part of the text that is looked at ends somewhere, as no piece may tell. */
+START_TEST(pieces_do_not_depend_on_what_is_looked_at_together)
+{
+    static const char *const expressions[] = {"ab+(?!c)|a|b+|c", "a(?=b{0,7}c)|(?:ab|a)b|.", "(?:ab*c)+?(?=a)|[ab]|c$"};
+
+    for (size_t k = 0; k < 3; k++) {
+        struct lk_cutter cutter = made(expressions[k], LK_SPLIT_ISOLATED);
+        for (size_t lead = 480; lead < 2080; lead += lead % 512 == 4 ? 444 : 1) { /* around multiples of 512 */
+            uint8_t *text = lk_alloc(lead + 12);
+            memset(text, 'x', lead); /* nothing matches there, or "." */
+            memcpy(text + lead, "abbbcabbcabb", 12);
+            char *whole = cut(&cutter, text, text + lead + 12);
+            char *tail = cut(&cutter, text + lead, text + lead + 12);
+            size_t n = strlen(whole), m = strlen(tail);
+            ck_assert_msg(n > m && memcmp(whole + n - m, tail, m) == 0 && whole[n - m - 1] == '/',
+                          "%s after %zu: %s", expressions[k], lead, whole + n - m);
+            free(whole);
+            free(tail);
+            free(text);
         }
-        ck_assert_msg(count == hard[i].want, "%s: %zu pieces", hard[i].expression, count);
-        free(text);
         lk_cutter_done(&cutter);
     }
 }
 END_TEST
 
-START_TEST(what_a_hard_text_taught_is_not_believed_of_another)
+/* It shall leave no core file. */
+START_TEST(a_text_that_takes_too_long_ends_the_process)
 {
-    struct lk_cutter cutter = made("(?:a+)+b|a", LK_SPLIT_ISOLATED);
-    const uint8_t *stops[LK_PIECES_MAX];
-    size_t n = 5000;
-    uint8_t *text = lk_alloc(n);
+    static const char *const expressions[] = {"(?:a+)+b|a", "(?:a|aa)+$|b"};
+    struct rlimit none = {0};
 
-    memset(text, 'a', n);
-    ck_assert_uint_eq(cutter.cut(&cutter, text, text + n, stops), LK_PIECES_MAX);
-    ck_assert_ptr_eq(stops[LK_PIECES_MAX - 1], text + LK_PIECES_MAX);
-    text[n - 1] = 'b'; /* the same place, as long, but another text */
-    ck_assert_uint_eq(cutter.cut(&cutter, text + LK_PIECES_MAX, text + n, stops), 1);
-    ck_assert_ptr_eq(stops[0], text + n);
-    free(text);
-    lk_cutter_done(&cutter);
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)count_in_run(expressions[_i], "a", 5000, '!');
 }
 END_TEST
 
@@ -348,8 +389,9 @@ Suite *suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, expressions_cut_where_the_reference_does);
     tcase_add_test(t, what_is_uncertain_is_refused_with_its_place);
-    tcase_add_test(t, backtracking_never_gets_out_of_hand);
-    tcase_add_test(t, what_a_hard_text_taught_is_not_believed_of_another);
+    tcase_add_test(t, matches_may_be_long);
+    tcase_add_test(t, pieces_do_not_depend_on_what_is_looked_at_together);
+    tcase_add_loop_test_raise_signal(t, a_text_that_takes_too_long_ends_the_process, SIGABRT, 0, 2);
     tcase_add_test(t, it_is_known_whether_text_can_lie_between_matches);
     tcase_add_test(t, digits_and_punctuation_are_cut_out);
     tcase_add_test(t, texts_are_found_from_the_left);
