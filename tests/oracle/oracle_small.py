@@ -99,6 +99,8 @@ def of_bytes(rng):
 def of_pieces(rng):
     """One over characters, as SentencePiece makes them: with or without byte tokens and an unknown token."""
     letters = PLAIN[:rng.randrange(4, len(PLAIN) + 1)]
+    if rng.random() < 0.15:
+        letters = letters[1:]  # the mark has no token: it is its bytes, or unknown
     unknown = rng.random() < 0.7
     letters = (["<unk>"] if unknown else []) + letters
     vocab, merges = words(rng, letters)

@@ -3,8 +3,8 @@
  * spaces, parts of words; and its canonical normalisation. Its parts use different Unicode
  * versions, so these tables are taken from its behaviour (tests/oracle/unicode_tables.py).
  */
-#ifndef LK_OP_TOKENISE_UNICODE_H
-#define LK_OP_TOKENISE_UNICODE_H
+#ifndef LK_OP_TEXT_UNICODE_H
+#define LK_OP_TEXT_UNICODE_H
 
 #include <stdbool.h>
 #include <stddef.h>
