@@ -123,6 +123,12 @@ static const struct lk_added_token *longest(const struct lk_added_set *set, cons
     const struct lk_added_token *found = set->sorted[low]->pattern_n == 1 ? set->sorted[low] : NULL;
 
     for (size_t at = 1; p + at < end; at++) {
+        if (high - low == 1) { /* one is left, and a comparison is far quicker than a search for each byte */
+            const struct lk_added_token *last = set->sorted[low];
+            bool same = last->pattern_n <= (size_t)(end - p) && last->pattern_n > at &&
+                        memcmp(last->pattern + at, p + at, last->pattern_n - at) == 0;
+            return same ? last : found;
+        }
         low = lower(set, low, high, at, p[at]);
         high = lower(set, low, high, at, p[at] + 1u);
         if (low == high)
