@@ -1,16 +1,19 @@
 /*
  * bench_runs DIRECTORY FILE...: what tokenises slowest, one thread. Prints one JSON object.
  *
- * Of the documents of the FILEs (documents.h), in one cold pass: the slowest one of at least 4 kB, in
+ * Of the documents of the FILEs (documents.h), in a cold pass: the slowest one of at least 4 kB, in
  * bytes per second. Then runs of a megabyte that have been somebody's worst case, each with an encoder that
- * has seen nothing. Time is the thread's own.
+ * has seen nothing. Time is the thread's own, and the best of three such passes for each text: one alone
+ * finds the document that a guest's processor was taken away from.
  */
 #include "tests/bench/documents.h"
 #include "tests/lib/tokenizer_files.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 #define LEAST 4096u
+#define PASSES 3
 #define RUN 1000000u
 
 static double now(void)
@@ -29,25 +32,50 @@ static double bytes_per_s(struct lk_encoder *encoder, struct lk_tokens *ids, con
     return (double)n / (now() - start);
 }
 
-static void documents(const struct lk_tokenizer *tokenizer, const struct lk_test_documents *docs)
+/* One cold pass; @best: each document's, so far. */
+static void pass(const struct lk_tokenizer *tokenizer, const struct lk_test_documents *docs, double *best)
 {
     struct lk_encoder *encoder = lk_encoder_new(tokenizer);
     struct lk_tokens ids = {0};
-    double worst = 1e18;
-    size_t number = 0, size = 0;
 
     for (size_t i = 0, at = 0; i < docs->n; at = docs->ends[i++]) {
-        size_t n = docs->ends[i] - at;
-        double speed = bytes_per_s(encoder, &ids, docs->text.data + at, n);
-        if (n >= LEAST && speed < worst) {
-            worst = speed;
-            number = i;
-            size = n;
-        }
+        double speed = bytes_per_s(encoder, &ids, docs->text.data + at, docs->ends[i] - at);
+        best[i] = speed > best[i] ? speed : best[i];
     }
-    printf("{\"worst_document\":%.0f,\"worst_number\":%zu,\"worst_bytes\":%zu,\"runs\":{", worst, number, size);
     lk_tokens_done(&ids);
     lk_encoder_free(encoder);
+}
+
+static void documents(const struct lk_tokenizer *tokenizer, const struct lk_test_documents *docs)
+{
+    double *best = lk_zalloc(docs->n + 1, sizeof *best), worst = 1e18;
+    size_t number = 0, size = 0;
+
+    for (int i = 0; i < PASSES; i++)
+        pass(tokenizer, docs, best);
+    for (size_t i = 0, at = 0; i < docs->n; at = docs->ends[i++])
+        if (docs->ends[i] - at >= LEAST && best[i] < worst) {
+            worst = best[i];
+            number = i;
+            size = docs->ends[i] - at;
+        }
+    printf("{\"worst_document\":%.0f,\"worst_number\":%zu,\"worst_bytes\":%zu,\"runs\":{", worst, number, size);
+    free(best);
+}
+
+static double run_speed(const struct lk_tokenizer *tokenizer, const uint8_t *text, size_t n)
+{
+    double best = 0;
+
+    for (int i = 0; i < PASSES; i++) {
+        struct lk_encoder *encoder = lk_encoder_new(tokenizer);
+        struct lk_tokens ids = {0};
+        double speed = bytes_per_s(encoder, &ids, text, n);
+        best = speed > best ? speed : best;
+        lk_tokens_done(&ids);
+        lk_encoder_free(encoder);
+    }
+    return best;
 }
 
 /* @unit again and again; NULL: letters by chance, of the alphabet's first @letters. */
@@ -77,18 +105,14 @@ static void runs(const struct lk_tokenizer *tokenizer)
         {"hyphens_and_equals", "-=", 0}, {"random_letters", NULL, 26}, {"random_ab", NULL, 2},
         {"accents", "\xcc\x81\xcc\xa7", 0},
     };
-    struct lk_tokens ids = {0};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        struct lk_encoder *encoder = lk_encoder_new(tokenizer);
         uint8_t *text = make(kinds[i].unit, kinds[i].letters);
         size_t n = kinds[i].unit == NULL ? RUN : RUN / strlen(kinds[i].unit) * strlen(kinds[i].unit);
-        printf("%s\"%s\":%.0f", i > 0 ? "," : "", kinds[i].name, bytes_per_s(encoder, &ids, text, n));
+        printf("%s\"%s\":%.0f", i > 0 ? "," : "", kinds[i].name, run_speed(tokenizer, text, n));
         free(text);
-        lk_encoder_free(encoder);
     }
     puts("}}");
-    lk_tokens_done(&ids);
 }
 
 int main(int argc, char **argv)
