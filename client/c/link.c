@@ -13,8 +13,11 @@
 #define INBOX_MAX 1024 /* more than could ever be answers to what was asked */
 #define SEND_QUEUE 128
 #define RECONNECT_MIN_MS 20
-#define RECONNECT_MAX_MS 2000
-#define REDIAL_MS 3000 /* down for so long although nng tries every two seconds at least */
+/* nng doubles its pause with each try and waits for a random part of it, but for nothing at all every other
+ * time (1.5.2: half of its random numbers are negative): a few tries within a millisecond, before the
+ * daemon listens, are enough to reach this. */
+#define RECONNECT_MAX_MS 250
+#define REDIAL_MS 3000 /* down for so long although nng tries far more often */
 #define NEVER_MS (24 * 3600 * 1000)
 #define REQUEST_BIT 0x80000000u /* marks the last number of an SP header */
 
