@@ -263,15 +263,6 @@ def stages(bench):
     rows = [bench.tool("bench_rows", bench.data / "docs")]
     bench.put("read.bytes_per_cpu_s", 1e6 * median_of(r"([\d.]+) MB of rows per CPU-second", rows), "bytes/CPU-s",
               settings="read, check hashes, parse JSON, take the field; one core, page cache")
-    text = bench.dir / "docs.txt"
-    if not text.exists():
-        with text.open("w", encoding="utf-8") as out:
-            for shard in sorted((bench.data / "docs").glob("*.jsonl")):
-                out.writelines(json.loads(line)["text"] + "\n" for line in shard.open(encoding="utf-8"))
-    runs = [bench.tool("bench_tokenise", bench.gpt2, text) for _ in range(RUNS)]
-    for kind in ("cold", "warm"):
-        bench.put(f"tokenise.{kind}_bytes_per_s", 1e6 * median_of(kind + r"\s+([\d.]+) MB/s", runs), "bytes/s",
-                  settings=f"GPT-2, 40 MB of text, one core, {kind} cache of pieces")
     found = [json.loads(bench.tool("bench_sequence", "--json"))["sequence.records_per_s"] for _ in range(RUNS)]
     bench.put("sequence.records_per_s", statistics.median(one["value"] for one in found), "records/s", 2e6,
               found[0]["settings"])
