@@ -208,9 +208,10 @@ LK_API enum lanekeeper_code lanekeeper_get(struct lanekeeper *handle, uint64_t s
 LK_API void lanekeeper_release(struct lanekeeper_batch *batch);
 
 enum lanekeeper_dtype { /* of a token */
-    LANEKEEPER_U16 = 2,
-    LANEKEEPER_U32 = 4,
-    LANEKEEPER_I64 = 8
+    LANEKEEPER_U16 = 2, /* lanekeeper_copy_tokens only */
+    LANEKEEPER_U32 = 4, /* the same */
+    LANEKEEPER_I64 = 8,
+    LANEKEEPER_I32 = 104 /* lanekeeper_training only */
 };
 
 /*
@@ -222,6 +223,108 @@ enum lanekeeper_dtype { /* of a token */
 LK_API enum lanekeeper_code lanekeeper_copy_tokens(const struct lanekeeper_batch *batch,
                                                    enum lanekeeper_dtype dtype, void *out,
                                                    size_t out_bytes);
+
+/*
+ * What a training step is fed with, made of a batch: see lanekeeper_training.
+ *
+ * A piece is one part of a row (see struct lanekeeper_part); a border lies between two pieces, and where
+ * the padding begins. Padding is what lies behind row.used, whatever its ids: a token that is data and has
+ * the id of the padding is data.
+ */
+enum lanekeeper_labels {
+    LANEKEEPER_LABELS_NONE = 0,
+    LANEKEEPER_LABELS_SHIFTED = 1, /* label[i] is token[i + 1]; the last one of a row is ignored */
+    LANEKEEPER_LABELS_SAME = 2     /* label[i] is token[i], for libraries that shift by themselves; the
+                                      first one of a row, which nothing predicts, is ignored */
+};
+
+enum lanekeeper_borders {
+    LANEKEEPER_BORDERS_MASKED = 0, /* what would have the first token of a piece predicted from the piece
+                                      before it is ignored */
+    LANEKEEPER_BORDERS_KEPT = 1    /* it counts; padding never does */
+};
+
+enum lanekeeper_positions {
+    LANEKEEPER_POSITIONS_NONE = 0,
+    LANEKEEPER_POSITIONS_PIECE = 1,    /* from 0 in each piece, also in one that goes on with a document
+                                          begun in an earlier sequence: no position reaches T, and a 0 is
+                                          where attention begins. Padding counts from 0, too */
+    LANEKEEPER_POSITIONS_DOCUMENT = 2, /* from part.first in each piece: the token's place in its whole
+                                          document, which may exceed T. Padding counts from 0 */
+    LANEKEEPER_POSITIONS_ROW = 3       /* 0 … T-1 in each row */
+};
+
+enum lanekeeper_cu_seqlens {
+    LANEKEEPER_CU_SEQLENS_NONE = 0,
+    LANEKEEPER_CU_SEQLENS_FLAT = 1, /* over all rows, one behind the other: from 0 to rows × T */
+    LANEKEEPER_CU_SEQLENS_ROWS = 2  /* for each row: from 0 to T, and T again up to the common length */
+};
+
+struct lanekeeper_training_options {
+    enum lanekeeper_dtype dtype; /* of input_ids, labels, positions and document_ids: I32 or I64 */
+    enum lanekeeper_labels labels;
+    enum lanekeeper_borders borders;
+    enum lanekeeper_positions positions;
+    enum lanekeeper_cu_seqlens cu_seqlens;
+    uint32_t loss_mask;    /* 0 or 1: is it wanted? */
+    uint32_t document_ids; /* 0 or 1 */
+    int64_t ignore_index;  /* the label of what does not count; must fit the dtype */
+};
+
+/* Sets the defaults: everything, I64, shifted labels, masked borders, positions from 0 in each piece, flat
+ * cu_seqlens, and an ignore_index of -100. */
+LK_API void lanekeeper_training_options_init(struct lanekeeper_training_options *options);
+
+/* Read-only. What was not asked for is NULL. */
+struct lanekeeper_training {
+    uint32_t rows;
+    uint32_t sequence;           /* T */
+    enum lanekeeper_dtype dtype;
+    uint32_t shared;             /* not 0: the daemon made labels, positions, document_ids, loss_mask and
+                                    I64 input_ids, in memory that all processes of this cut look at */
+    const void *input_ids;       /* [rows][T] of dtype; I32: the very tokens of the batch */
+    const void *labels;          /* [rows][T] of dtype */
+    const void *positions;       /* [rows][T] of dtype */
+    const void *document_ids;    /* [rows][T] of dtype: number of the piece in its row, from 0; padding -1 */
+    const uint8_t *loss_mask;    /* [rows][T]: 1 where the label counts, else 0. Without labels: as for
+                                    shifted ones */
+    const int32_t *cu_seqlens;   /* FLAT [n_cu_seqlens], ROWS [rows][n_cu_seqlens]: where pieces begin, and
+                                    the end. A row's padding is a piece of its own, so nothing attends
+                                    across it, and the last entry is the number of tokens there are */
+    const int32_t *max_seqlens;  /* ROWS [rows]: tokens of the longest piece (or padding) of each row */
+    uint32_t n_cu_seqlens;
+    int32_t max_seqlen;          /* tokens of the longest piece (or padding) of all; 0 without cu_seqlens */
+    uint64_t num_valid_tokens;   /* labels that count: the sum of the loss mask, wanted or not */
+    void *owner;                 /* of the library */
+};
+
+/*
+ * The arrays of @batch for a training step.
+ *
+ * @options  NULL: the defaults.
+ * @error    may be NULL; else set on failure: INVALID_ARGUMENT (an option is out of its range, or
+ *           rows × T does not fit the int32 of cu_seqlens), RESOURCE_EXHAUSTED.
+ *
+ * *ret_training is for lanekeeper_training_done, and valid until then, even if the batch is released or
+ * the handle closed before; its lease on shared memory lasts until both are given back. On failure it is
+ * zeroed.
+ *
+ * The handle remembers the options of the last call on one of its batches, and asks for the same with the
+ * batches that it asks for from then on. Then the daemon makes the arrays once for all processes of the
+ * node that ask for the same rows with the same options (tensor- and pipeline-parallel peers: same rank,
+ * same world), and this function only points at them. Otherwise, so with the first batches, with a batch
+ * that came over the wire, or when others made the daemon hold arrays of other options for this step, they
+ * are made here, into memory of this process. What they hold is the same.
+ *
+ * Any thread, any number of times for a batch; not while another thread releases that batch.
+ */
+LK_API enum lanekeeper_code lanekeeper_training(const struct lanekeeper_batch *batch,
+                                                const struct lanekeeper_training_options *options,
+                                                struct lanekeeper_training *ret_training,
+                                                struct lanekeeper_error *error);
+
+/* Gives the arrays back. NULL, a zeroed one, and a second time are fine. Any thread. */
+LK_API void lanekeeper_training_done(struct lanekeeper_training *training);
 
 #define LANEKEEPER_STATE_MAX 64 /* at present a state has 40 bytes; they begin with "LKC1" */
 #define LANEKEEPER_CONSUMED UINT64_MAX
