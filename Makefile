@@ -228,6 +228,15 @@ fuzz: ## fuzz the readers, loaders, cutters and the encoder, FUZZ_S=120 seconds 
 		$(FUZZ:%=$(BUILD)-fuzz/tests/fuzz/fuzz_%)
 	@printf '%s\n' $(FUZZ) | xargs -P $(JOBS) -I{} tests/fuzz/run.sh $(BUILD)-fuzz {} $(FUZZ_S)
 
+# Hours, if asked for: random faults go on for CHAOS_S seconds a group. A failure prints the command that shows it again.
+CHAOS_S ?= 60
+SEED    ?= $(shell date +%s)
+.PHONY: chaos
+chaos: ## strike the real thing with every fault that tests/chaos knows (CHAOS_S=60 SEED=… CHAOS=PATTERN)
+	@deploy/deps.sh check
+	@+$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD) tests
+	@python3 tests/chaos/run.py $(BUILD) --seed $(SEED) --seconds $(CHAOS_S) --jobs $(JOBS) --only '$(or $(CHAOS),.)'
+
 demo: ## install what is missing, build, and see identical batches whatever happens to the machines
 	@deploy/deps.sh demo
 	@+$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/tests/demo/consume

@@ -6,8 +6,8 @@
 # minutes. Output goes to DIR/test-logs/NAME.log; that of failed tests is shown. The last line is
 # "N passed, N failed, N skipped", and the exit status 0 if none failed.
 #
-# Found: tests/unit/*/test_*.c, tests/e2e/*.sh, tests/*/test_*.py (argument: the build folder), and the
-# scripts of tests/tidy, tests/golden and tests/oracle as the table below says.
+# Found: tests/unit/*/test_*.c, tests/e2e/*.sh, tests/*/test_*.py (argument: the build folder), the faults of
+# tests/chaos in their short form, and the scripts of tests/tidy, tests/golden and tests/oracle as the table below says.
 set -u
 build=build asan=build-asan jobs=2 only=. only_list= limit=600 make=${MAKE:-make}
 while [ $# -gt 0 ]; do
@@ -89,6 +89,10 @@ tests() {
     for t in tests/*/test_*.py; do
         [ -e "$t" ] || continue
         printf '%s\t%s\n' "${t#tests/}" "$python $t $build"
+    done
+    for t in tests/chaos/chaos_*.py; do
+        name=$(basename "$t" .py) name=${name#chaos_}
+        printf '%s\t%s\n' "chaos/$name" "$python tests/chaos/run.py $build --short --only '^$name\.'"
     done
     # With real processes again; but not what measures memory or time, which sanitizers multiply.
     for t in tests/e2e/cli.sh tests/e2e/test_*.py; do

@@ -24,6 +24,7 @@ import urllib.error
 import urllib.request
 
 LONG = os.environ.get("LK_LONG") == "1"
+SAY_OK = True    # a line a fact that holds; those that fail are always told
 ANSWER_S = 90    # for anything that should take far less: the machine is shared
 MARK = "LK_E2E_BOX"
 
@@ -38,7 +39,8 @@ _failed = []
 
 
 def ok(fact):
-    print(f"ok - {fact}", flush=True)
+    if SAY_OK:
+        print(f"ok - {fact}", flush=True)
 
 
 def not_ok(fact, why):
