@@ -25,6 +25,7 @@
 #define SLICE_MAX_MS 10000
 #define GRACE_MS 5000
 #define PAUSE_MS 50
+#define INTERRUPT_MS 100 /* how often we ask whether to give up */
 #define REASON_MS 500 /* before our time is up: so that the reason for a delay arrives */
 #define MEMORY_SHIFT 40 /* call id = memories joined << 40 | number of the call */
 
@@ -42,7 +43,10 @@ enum lanekeeper_code lkc_handle_fail(struct lanekeeper_error *error, enum laneke
 
 void lkc_handle_begin(struct lanekeeper *handle)
 {
-    handle->until_ms = lkc_link_now_ms() + handle->timeout_ms;
+    int64_t now = lkc_link_now_ms();
+
+    handle->until_ms = now + handle->timeout_ms;
+    handle->ask_ms = now + INTERRUPT_MS;
 }
 
 void lkc_call_begin(struct call *call, enum lk_method method, uint64_t step, const ProtobufCMessage *request)
@@ -387,6 +391,25 @@ static enum lanekeeper_code time_is_up(struct lanekeeper *h, const struct call *
                        what, h->timeout_ms, reason);
 }
 
+/* Waits until something is to be done, or time is up. False: the caller wants no more. */
+static bool wait_more(struct lanekeeper *h)
+{
+    int64_t until = next_attention(h, h->until_ms);
+
+    if (h->interrupted != NULL) {
+        if (h->ask_ms <= lkc_link_now_ms()) {
+            if (h->interrupted(h->context) != 0) {
+                (void)lkc_handle_fail(&h->error, LANEKEEPER_CANCELLED, "given up: interrupted");
+                return false;
+            }
+            h->ask_ms = lkc_link_now_ms() + INTERRUPT_MS;
+        }
+        until = h->ask_ms < until ? h->ask_ms : until;
+    }
+    lkc_link_wait(h->link, h->connection, until);
+    return true;
+}
+
 enum lanekeeper_code lkc_handle_wait(struct lanekeeper *h, struct call *call)
 {
     for (;;) {
@@ -402,7 +425,8 @@ enum lanekeeper_code lkc_handle_wait(struct lanekeeper *h, struct call *call)
         }
         if (lkc_link_now_ms() >= h->until_ms)
             return time_is_up(h, call);
-        lkc_link_wait(h->link, h->connection, next_attention(h, h->until_ms));
+        if (!wait_more(h))
+            return h->error.code;
     }
 }
 
@@ -418,6 +442,7 @@ enum lanekeeper_code lkc_handle_wait_ready(struct lanekeeper *h)
         }
         if (lkc_link_now_ms() >= h->until_ms)
             return time_is_up(h, NULL);
-        lkc_link_wait(h->link, h->connection, next_attention(h, h->until_ms));
+        if (!wait_more(h))
+            return h->error.code;
     }
 }

@@ -79,6 +79,8 @@ static enum lanekeeper_code handle_set_up(struct lanekeeper *h, const struct lan
     h->lookahead = o->lookahead;
     h->timeout_ms = o->timeout_ms == 0 ? TIMEOUT_DEFAULT_MS : o->timeout_ms;
     h->sharing = o->sharing;
+    h->interrupted = o->interrupted;
+    h->context = o->context;
     h->next = o->step;
     h->end = UINT64_MAX;
     if (getrandom(&h->random, sizeof h->random, GRND_NONBLOCK) < 0)
@@ -173,6 +175,7 @@ void lanekeeper_close(struct lanekeeper *handle)
     for (uint32_t i = 0; handle->dataset != NULL && i < handle->info.datasets; i++)
         free(handle->dataset[i]);
     free(handle->dataset);
+    free(handle->phase);
     free(handle->address);
     free(handle->stream);
     free(handle);
@@ -287,6 +290,25 @@ enum lanekeeper_code lanekeeper_seek(struct lanekeeper *handle, uint64_t step)
     window_clear(handle);
     handle->next = step;
     return LANEKEEPER_OK;
+}
+
+uint64_t lanekeeper_step(const struct lanekeeper *handle)
+{
+    return handle->next;
+}
+
+uint64_t lanekeeper_sequences(const struct lanekeeper *handle, uint64_t step)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < handle->n_phases && handle->phase[i].from < step; i++) {
+        uint64_t end = i + 1 < handle->n_phases && handle->phase[i + 1].from < step ? handle->phase[i + 1].from : step;
+        uint64_t n;
+        if (__builtin_mul_overflow(end - handle->phase[i].from, handle->phase[i].size, &n) ||
+            __builtin_add_overflow(sum, n, &sum))
+            return UINT64_MAX;
+    }
+    return sum;
 }
 
 enum lanekeeper_code lanekeeper_resume(struct lanekeeper *handle, const void *state, size_t state_bytes)

@@ -11,6 +11,11 @@
 
 enum call_state { CALL_FREE, CALL_UNSENT, CALL_SENT, CALL_DONE };
 
+struct batch_phase {
+    uint64_t from; /* step */
+    uint32_t size; /* sequences of each step from there on */
+};
+
 /* A question to the daemon, sent as often as it takes. */
 struct call {
     enum call_state state;
@@ -53,6 +58,8 @@ struct lanekeeper {
     const char *expected; /* where the digest is from, for the error text */
     struct lanekeeper_info info;
     char **dataset;
+    struct batch_phase *phase; /* of the batch schedule, by step; the first is from 0 */
+    size_t n_phases;
 
     uint64_t next; /* the next step of lanekeeper_next: all before it are consumed */
     uint64_t end;  /* no step from here on, as far as known */
@@ -61,6 +68,9 @@ struct lanekeeper {
     struct call single;         /* anything else: one at a time */
 
     int64_t until_ms; /* end of the call that runs */
+    int64_t ask_ms;   /* when to ask @interrupted again */
+    int (*interrupted)(void *context);
+    void *context;
     uint64_t random;  /* for jitter */
     struct lanekeeper_error error;
 };

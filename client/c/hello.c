@@ -70,7 +70,8 @@ static bool same_digest(struct lanekeeper *h, const Lk__StreamInfo *stream)
     return false;
 }
 
-static bool learn(struct lanekeeper *h, const Lk__StreamInfo *stream)
+/* The names of the datasets; NULL: out of memory. */
+static char **names_copy(const Lk__StreamInfo *stream)
 {
     char **dataset = calloc(stream->n_datasets + 1, sizeof *dataset);
 
@@ -83,7 +84,25 @@ static bool learn(struct lanekeeper *h, const Lk__StreamInfo *stream)
             dataset = NULL;
         }
     }
+    return dataset;
+}
+
+static struct batch_phase *phases_copy(const Lk__StreamInfo *stream)
+{
+    struct batch_phase *phase = calloc(stream->n_batch + 1, sizeof *phase);
+
+    for (size_t i = 0; phase != NULL && i < stream->n_batch; i++)
+        phase[i] = (struct batch_phase){stream->batch[i]->from, stream->batch[i]->size};
+    return phase;
+}
+
+static bool learn(struct lanekeeper *h, const Lk__StreamInfo *stream)
+{
+    struct batch_phase *phase = phases_copy(stream);
+    char **dataset = phase == NULL ? NULL : names_copy(stream);
+
     if (dataset == NULL) {
+        free(phase);
         refuse(h, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
         return false;
     }
@@ -95,6 +114,8 @@ static bool learn(struct lanekeeper *h, const Lk__StreamInfo *stream)
     h->info.pad_id = stream->pad_id;
     h->info.datasets = (uint32_t)stream->n_datasets;
     h->dataset = dataset;
+    h->phase = phase;
+    h->n_phases = stream->n_batch;
     h->greeted = h->expects = true;
     h->expected = "this handle";
     return true;

@@ -39,6 +39,7 @@
  *   INVALID_ARGUMENT     an argument is out of its range (the text says which, and the range)
  *   NOT_FOUND            the daemon serves no such stream (the text names those that it serves)
  *   DEADLINE_EXCEEDED    time is up; the text says what was waited for. Calling again goes on waiting
+ *   CANCELLED            options.interrupted said so; likewise
  *   UNAVAILABLE          no daemon could be reached until time was up
  *   FAILED_PRECONDITION  the daemon serves another stream than the one this handle (or state) is of
  *                        (the text names both digests); or no step can be made, now or later, without
@@ -114,6 +115,10 @@ struct lanekeeper_options {
     enum lanekeeper_sharing sharing;
     const void *state;   /* of lanekeeper_state, to go on from; NULL: none */
     size_t state_bytes;
+    /* Called at least ten times a second while a call waits, by the thread that called; not 0: the call
+     * gives up, CANCELLED. It must not use the handle. NULL: none. */
+    int (*interrupted)(void *context);
+    void *context; /* for it */
 };
 
 /* Sets the defaults: rank 0 of 1, step 0, look-ahead 2, 60 s, shared memory if possible. */
@@ -346,6 +351,13 @@ LK_API enum lanekeeper_code lanekeeper_resume(struct lanekeeper *handle, const v
 
 /* Makes lanekeeper_next go on at @step. */
 LK_API enum lanekeeper_code lanekeeper_seek(struct lanekeeper *handle, uint64_t step);
+
+/* The step of the next lanekeeper_next. */
+LK_API uint64_t lanekeeper_step(const struct lanekeeper *handle);
+
+/* How many sequences the steps before @step have, over all ranks; UINT64_MAX if that is more. Counted from
+ * the batch schedule, so also beyond the end of a stream. Times info.sequence: tokens, with padding. */
+LK_API uint64_t lanekeeper_sequences(const struct lanekeeper *handle, uint64_t step);
 
 /*
  * Digests of whole steps [from, to): @ret_digests holds (to - from) × 16 bytes; at most 10,000 steps,

@@ -31,6 +31,58 @@ START_TEST(deadline_says_what_was_waited_for)
 }
 END_TEST
 
+static int third_time(void *context)
+{
+    return ++*(int *)context == 3;
+}
+
+START_TEST(interrupted_gives_up_and_goes_on)
+{
+    struct fake_daemon *f = start(false);
+    struct lanekeeper_options o = options_of(0);
+    struct lanekeeper_batch b;
+    uint8_t digest[16];
+    int asked = 0;
+    o.timeout_ms = 2000;
+    o.interrupted = third_time;
+    o.context = &asked;
+    struct lanekeeper *lk = connect_with(&o);
+    asked = 0;
+    atomic_store(&f->fault, FAKE_HOLD);
+    int64_t before = fake_now_ms();
+    ck_assert_int_eq(lanekeeper_next(lk, &b), LANEKEEPER_CANCELLED);
+    int64_t took = fake_now_ms() - before;
+    ck_assert_msg(took >= 290 && took < 1500, "%ld ms", (long)took);
+    ck_assert_int_eq(asked, 3);
+    lanekeeper_release(&b);
+    asked = 0;
+    ck_assert_int_eq(lanekeeper_get(lk, 70, &b), LANEKEEPER_CANCELLED);
+    atomic_store(&f->fault, FAKE_NONE);
+    LK_OK_(lanekeeper_digest(lk, 0, 1, digest), lk);
+    next_is(lk, 0, false); /* nothing was lost or skipped */
+    ck_assert_uint_eq(lanekeeper_step(lk), 1);
+    ck_assert_uint_eq(lanekeeper_sequences(lk, lanekeeper_step(lk)), FAKE_ROWS);
+    ck_assert_uint_eq(lanekeeper_sequences(lk, UINT64_MAX), UINT64_MAX);
+    lanekeeper_close(lk);
+    fake_stop(f);
+}
+END_TEST
+
+START_TEST(no_daemon_can_be_interrupted)
+{
+    struct lanekeeper_options o = options_of(0);
+    struct lanekeeper *lk;
+    struct lanekeeper_error error;
+    int asked = 0;
+    o.interrupted = third_time;
+    o.context = &asked;
+    int64_t before = fake_now_ms();
+    ck_assert_int_eq(lanekeeper_connect(&o, &lk, &error), LANEKEEPER_CANCELLED);
+    ck_assert_int_lt(fake_now_ms() - before, 4000);
+    ck_assert_int_eq(error.code, LANEKEEPER_CANCELLED);
+}
+END_TEST
+
 START_TEST(no_daemon_is_unavailable_in_time)
 {
     struct lanekeeper_options o = options_of(0);
@@ -308,6 +360,8 @@ Suite *suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, deadline_says_what_was_waited_for);
+    tcase_add_test(t, interrupted_gives_up_and_goes_on);
+    tcase_add_test(t, no_daemon_can_be_interrupted);
     tcase_add_test(t, no_daemon_is_unavailable_in_time);
     tcase_add_loop_test(t, restart_is_invisible, 0, 2);
     tcase_add_test(t, calls_wait_for_the_daemon_to_come_back);
