@@ -83,7 +83,7 @@ $(BUILD)/lanekeeperd: $(BUILD)/server/main.o $(DAEMON_LIBS)
 
 # The client library: one archive and one shared object that exports lanekeeper_* alone.
 CLIENT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard client/c/*.c)))
-CLIENT_PROTO := $(BUILD)/proto/envelope.o $(BUILD)/proto/socket.o $(BUILD)/proto/state.o $(BUILD)/proto/lanekeeper.pb-c.o
+CLIENT_PROTO := $(BUILD)/proto/envelope.o $(BUILD)/proto/socket.o $(BUILD)/proto/state.o $(BUILD)/proto/training.o $(BUILD)/proto/lanekeeper.pb-c.o
 CLIENT_LIBS := -lnng -lprotobuf-c -lxxhash
 $(CLIENT_OBJ): CPPFLAGS += -fvisibility=hidden
 $(CLIENT_OBJ): | $(PROTO_C)
@@ -135,6 +135,7 @@ deps_worker := worker format store op proto base
 deps_rpc    := rpc proto core seq base
 deps_host   := host rpc config proto core seq format store op base
 deps_client := rpc proto base
+deps_proto  := proto base
 libs_client := $(BUILD)/liblanekeeper.a
 UNIT_SRC := $(sort $(wildcard tests/unit/*/test_*.c))
 UNIT_BIN := $(UNIT_SRC:%.c=$(BUILD)/%)
@@ -157,7 +158,7 @@ $(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(BUILD)/test
 	@$$(LINK_TEST) $$(CHECK_LIBS)
 endef
 CHECK_LIBS = $(shell pkg-config --libs check)
-$(foreach l,$(LAYERS) client,$(eval $(call unit,$(l))))
+$(foreach l,$(LAYERS) client proto,$(eval $(call unit,$(l))))
 
 # The pool's tests start real workers, and play false ones over the worker's own connection.
 $(BUILD)/tests/unit/host/test_pool $(BUILD)/tests/unit/host/test_pool_remote: $(call lib_of,worker) \
@@ -181,8 +182,15 @@ else
 $(FUZZ_BIN): $(BUILD)/tests/fuzz/replay.o
 endif
 
+# What is preloaded into programs of any build: never sanitized itself.
+PRELOADED := $(BUILD)/tests/chaos/shim.so
+$(PRELOADED): $(BUILD)/%.so: %.c
+	@mkdir -p $(@D)
+	@echo "  LD  $@"
+	@$(CC) $(CPPFLAGS) $(filter-out $(SAN),$(ALL_CFLAGS)) -shared -o $@ $<
+
 .PHONY: tests unit check demo deps
-tests: all $(UNIT_BIN) $(TEST_BIN) $(BUILD)/tests/lanekeeper-worker-faults ## all test programs, without running them
+tests: all $(UNIT_BIN) $(TEST_BIN) $(BUILD)/tests/lanekeeper-worker-faults $(PRELOADED) ## all test programs, without running them
 
 unit: all $(UNIT_BIN) ## build and run the unit tests; the first that fails ends it
 	@for t in $(UNIT_BIN); do $$t || exit 1; done
