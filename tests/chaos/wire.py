@@ -183,7 +183,7 @@ class Link:
     def __init__(self, proxy, inner, outer, draw, kind):
         self.proxy, self.kind, self.draw, self.gone = proxy, kind, draw, False
         self.sockets = (inner, outer)
-        self.budget = draw.randrange(1, 200_000) if kind in ("cut", "half-open", "one-way") else None
+        self.budget = int(10 ** (draw.random() * 4.6)) if kind in ("cut", "half-open", "one-way") else None
         self.lock = threading.Lock()
         for a, b, up in ((inner, outer, True), (outer, inner, False)):
             thread = threading.Thread(target=self._pump, args=(a, b, up), daemon=True)
