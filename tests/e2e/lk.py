@@ -111,7 +111,7 @@ def processes_of(mark):
 
 def foreign_files():
     """What could be left behind outside of a test's folder (which has a TMPDIR of its own)."""
-    return {str(p) for p in pathlib.Path("/dev/shm").glob("*") if re.search("lanekeeper|lk", p.name)}
+    return {str(p) for p in pathlib.Path("/dev/shm").glob("*") if re.match(r"(sem\.)?(lanekeeper|lk)", p.name)}
 
 
 class Trainer:
