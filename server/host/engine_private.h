@@ -32,7 +32,7 @@ struct served {                /* a stream, served */
     struct slots *slots;
     struct counts_set **counts;   /* [n_datasets]; NULL: none */
     struct served_cursor *cursor; /* [cursors_max] */
-    uint64_t batches, batches_shared, ended;
+    uint64_t batches, batches_shared, batches_training, ended;
 };
 
 /* A request that waits for rows of a step. */
@@ -44,6 +44,7 @@ struct request {
     uint64_t step;
     struct steps_cut cut;
     uint64_t client;           /* GetBatch: 0 = inline */
+    struct lk_training_wish training; /* GetBatch: flags 0 = none */
     uint64_t from, to;         /* Digest: steps; step runs through them */
     struct lk_buf digests;     /* Digest: 16 bytes a step so far */
 };

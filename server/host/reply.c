@@ -78,6 +78,22 @@ static void send_inline(struct request *request, const struct served *served, ui
     lk_buf_done(&back);
 }
 
+/* Has the arrays of a training step ready, if that is asked for and can be; else the client makes them. */
+static void add_training(struct served *served, const struct request *request, uint32_t slot,
+                         Lk__GetBatchReply *reply)
+{
+    const struct lk_training_wish *wish = &request->training;
+    uint64_t offset, bytes;
+    if (wish->flags == 0 ||
+        !slots_training(served->slots, slot, wish, request->cut.first, request->cut.rows, &offset, &bytes))
+        return;
+    served->batches_training++;
+    reply->training = wish->flags;
+    reply->ignore_index = wish->ignore_index;
+    reply->training_offset = offset;
+    reply->training_bytes = bytes;
+}
+
 void reply_batch(struct engine *engine, struct request *request, uint32_t slot)
 {
     struct served *served = &engine->stream[request->stream];
@@ -105,6 +121,7 @@ void reply_batch(struct engine *engine, struct request *request, uint32_t slot)
     reply.region = request->stream;
     reply.offset = slots_offset(served->slots, slot);
     reply.bytes = head->bytes;
+    add_training(served, request, slot, &reply);
     rpc_reply(request->call, &reply.base, NULL, 0);
 }
 

@@ -129,9 +129,12 @@ static void put_stream(struct lk_buf *out, const struct engine *engine, const st
     key_digest(out, "stream_digest", stream->digest);
     lk_buf_putf(out,
                 ",\"lanes\":%u,\"sequence\":%u,\"finite\":%s,\"batches\":%" PRIu64
-                ",\"batches_shared\":%" PRIu64 ",\"slots\":%u,\"slots_used\":%u,\"slots_leased\":%u,",
+                ",\"batches_shared\":%" PRIu64 ",\"slots\":%u,\"slots_used\":%u,\"slots_leased\":%u,"
+                "\"batches_training\":%" PRIu64 ",\"training_rows\":%" PRIu64
+                ",\"training_areas\":%u,\"training_areas_used\":%u,\"training_area_bytes\":%" PRIu64 ",",
                 stream->recipe->lanes, stream->recipe->sequence, stream->finite ? "true" : "false",
-                served->batches, served->batches_shared, slots.slots, slots.used, slots.leased);
+                served->batches, served->batches_shared, slots.slots, slots.used, slots.leased,
+                served->batches_training, slots.training_rows, slots.areas, slots.areas_used, slots.area_bytes_each);
     put_datasets(out, stream);
     lk_buf_puts(out, ",\"cursors\":[");
     for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++) {

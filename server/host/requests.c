@@ -357,8 +357,23 @@ static bool good_step(struct engine *engine, struct rpc_call *call, uint64_t ste
     return false;
 }
 
+static bool good_training(struct engine *engine, struct rpc_call *call, const Lk__GetBatchRequest *get,
+                          struct lk_training_wish *ret_wish)
+{
+    char detail[192];
+    *ret_wish = (struct lk_training_wish){get->training, get->ignore_index};
+    if (get->training == 0 || lk_training_wish_good(ret_wish))
+        return true;
+    snprintf(detail, sizeof detail,
+             "training flags %#x with ignore_index %" PRId64 ": no such arrays (proto/training.h)",
+             get->training, get->ignore_index);
+    bad(engine, call, LK_INVALID_ARGUMENT, detail);
+    return false;
+}
+
 static void receive_get(struct engine *engine, struct rpc_call *call)
 {
+    struct lk_training_wish wish;
     Lk__GetBatchRequest *get = lk__get_batch_request__unpack(NULL, call->header_bytes, call->header);
     uint32_t s;
     char detail[192];
@@ -367,7 +382,8 @@ static void receive_get(struct engine *engine, struct rpc_call *call)
         return;
     }
     if (find_stream(engine, call, get->stream, &s) && good_step(engine, call, get->step) &&
-        same_stream(engine, call, &engine->stream[s], &get->stream_digest)) {
+        same_stream(engine, call, &engine->stream[s], &get->stream_digest) &&
+        good_training(engine, call, get, &wish)) {
         uint32_t size = steps_size(engine->stream[s].stream.recipe, get->step);
         if (get->world < 1 || get->world > size || get->rank >= get->world) {
             snprintf(detail, sizeof detail,
@@ -379,6 +395,7 @@ static void receive_get(struct engine *engine, struct rpc_call *call)
             struct request *request =
                 wait_for(engine, call, s, get->step, steps_cut(size, get->rank, get->world));
             request->client = get->client_id;
+            request->training = wish;
         }
     }
     lk__get_batch_request__free_unpacked(get, NULL);

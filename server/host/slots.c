@@ -17,6 +17,13 @@ struct lease {
     uint32_t slot;
 };
 
+struct area { /* for training arrays; @slot's */
+    uint32_t slot; /* SLOT_NONE: nobody's */
+    struct lk_training_wish wish;
+    uint64_t last_use;
+    bool touched;
+};
+
 struct slots {
     int fd;
     uint8_t *map;
@@ -28,6 +35,10 @@ struct slots {
     uint64_t last_id;
     struct lease *lease;
     uint32_t n_lease, cap_lease;
+    struct area *area;    /* [leased_max] */
+    bool *area_made;      /* [leased_max][rows] */
+    uint64_t area_bytes, area_uses, training_rows;
+    uint32_t rows;
 };
 
 static uint64_t align(uint64_t bytes)
@@ -54,6 +65,12 @@ enum lk_code slots_open(uint16_t region, uint32_t n, uint32_t leased_max, uint32
     slots->slot_bytes = bytes_of_slot(rows, tokens);
     slots->used = lk_zalloc(n, sizeof *slots->used);
     slots->leases = lk_zalloc(n, sizeof *slots->leases);
+    slots->rows = rows;
+    slots->area_bytes = align(lk_training_bytes_max(rows, tokens));
+    slots->area = lk_zalloc(leased_max, sizeof *slots->area);
+    slots->area_made = lk_zalloc((size_t)leased_max * rows, sizeof *slots->area_made);
+    for (uint32_t i = 0; i < leased_max; i++)
+        slots->area[i].slot = SLOT_NONE;
     slots->map = MAP_FAILED;
     slots->fd = memfd_create("lanekeeper-batches", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (slots->fd < 0 || ftruncate(slots->fd, (off_t)slots_bytes(slots)) != 0)
@@ -84,6 +101,8 @@ void slots_close(struct slots *slots)
     free(slots->used);
     free(slots->leases);
     free(slots->lease);
+    free(slots->area);
+    free(slots->area_made);
     free(slots);
 }
 
@@ -94,7 +113,7 @@ int slots_fd(const struct slots *slots)
 
 uint64_t slots_bytes(const struct slots *slots)
 {
-    return slots->slot_bytes * slots->n;
+    return slots->slot_bytes * slots->n + slots->area_bytes * slots->leased_max;
 }
 
 uint64_t slots_offset(const struct slots *slots, uint32_t slot)
@@ -128,6 +147,80 @@ struct lk_batch_part *slots_parts(const struct slots *slots, uint32_t slot)
     return (struct lk_batch_part *)((uint8_t *)head + head->parts_at);
 }
 
+/* Training arrays ----------------------------------------------------------------------------- */
+
+/* The area of @slot; leased_max: it has none. */
+static uint32_t area_of(const struct slots *slots, uint32_t slot)
+{
+    uint32_t a = 0;
+    while (a < slots->leased_max && slots->area[a].slot != slot)
+        a++;
+    return a;
+}
+
+/* Is @area of no use to anybody: its slot is to be filled anew? */
+static bool area_idle(const struct slots *slots, const struct area *area)
+{
+    return area->slot == SLOT_NONE || (!slots->used[area->slot] && slots->leases[area->slot] == 0);
+}
+
+/* The first that is idle, so that few are ever touched; else that of a slot that nobody leases, the least
+ * recently asked for. There is one: the slot that is asking has a lease, and no area. */
+static uint32_t area_take(struct slots *slots)
+{
+    uint32_t oldest = slots->leased_max;
+    for (uint32_t a = 0; a < slots->leased_max; a++) {
+        const struct area *area = &slots->area[a];
+        if (area_idle(slots, area))
+            return a;
+        if (slots->leases[area->slot] == 0 &&
+            (oldest == slots->leased_max || area->last_use < slots->area[oldest].last_use))
+            oldest = a;
+    }
+    LK_CHECK(oldest < slots->leased_max);
+    return oldest;
+}
+
+static void area_begin(struct slots *slots, uint32_t a, uint32_t slot, const struct lk_training_wish *wish)
+{
+    slots->area[a] = (struct area){.slot = slot, .wish = *wish, .touched = true};
+    memset(slots->area_made + (size_t)a * slots->rows, 0, slots->rows * sizeof *slots->area_made);
+}
+
+bool slots_training(struct slots *slots, uint32_t slot, const struct lk_training_wish *wish, uint32_t first,
+                    uint32_t rows, uint64_t *ret_offset, uint64_t *ret_bytes)
+{
+    const struct lk_batch_head *head = slots_head(slots, slot);
+    struct lk_training_layout layout;
+    uint32_t a = area_of(slots, slot);
+
+    LK_CHECK(slots->leases[slot] > 0 && first + rows <= head->rows);
+    if (a == slots->leased_max)
+        area_begin(slots, a = area_take(slots), slot, wish);
+    else if (!lk_training_wish_equal(&slots->area[a].wish, wish)) {
+        if (slots->leases[slot] > 1)
+            return false;
+        area_begin(slots, a, slot, wish);
+    }
+    slots->area[a].last_use = ++slots->area_uses;
+    *ret_offset = slots->slot_bytes * slots->n + slots->area_bytes * a;
+    lk_training_layout(wish, head->rows, head->tokens, &layout);
+    *ret_bytes = layout.bytes;
+    for (uint32_t row = first; row < first + rows; row++) {
+        const struct lk_batch_row *from = slots_row(slots, slot, row);
+        bool *made = &slots->area_made[(size_t)a * slots->rows + row];
+        if (*made)
+            continue;
+        lk_training_row(wish, &layout, slots->map + *ret_offset, row, slots_tokens(slots, slot, row), from,
+                        slots_parts(slots, slot) + from->first_part);
+        *made = true;
+        slots->training_rows++;
+    }
+    return true;
+}
+
+/* Slots --------------------------------------------------------------------------------------- */
+
 uint32_t slots_take(struct slots *slots, uint64_t step, uint32_t rows)
 {
     uint32_t slot = 0;
@@ -136,6 +229,9 @@ uint32_t slots_take(struct slots *slots, uint64_t step, uint32_t rows)
     if (slot == slots->n)
         return SLOT_NONE;
     slots->used[slot] = true;
+    uint32_t a = area_of(slots, slot);
+    if (a < slots->leased_max)
+        slots->area[a].slot = SLOT_NONE;
     struct lk_batch_head *head = slots_head(slots, slot);
     uint64_t rows_end = sizeof *head + (uint64_t)rows * sizeof(struct lk_batch_row);
     memset(head, 0, rows_end);
@@ -201,7 +297,12 @@ void slots_stats(const struct slots *slots, struct slots_stats *ret_stats)
     *ret_stats = (struct slots_stats){.slots = slots->n,
                                       .leased = slots->leased,
                                       .leases = slots->n_lease,
-                                      .bytes_each = slots->slot_bytes};
+                                      .bytes_each = slots->slot_bytes,
+                                      .areas = slots->leased_max,
+                                      .area_bytes_each = slots->area_bytes,
+                                      .training_rows = slots->training_rows};
+    for (uint32_t i = 0; i < slots->leased_max; i++)
+        ret_stats->areas_used += slots->area[i].touched;
     for (uint32_t i = 0; i < slots->n; i++)
         ret_stats->used += slots->used[i];
 }

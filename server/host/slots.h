@@ -2,6 +2,11 @@
  * Batch memory of one stream: a sealed memfd cut into slots, one step a slot in the layout of
  * proto/batch.h, and the leases that trainers hold on them.
  *
+ * Behind the slots lie areas for what a training step is fed with (proto/training.h), one for each slot that
+ * can be leased at once: up to 33 bytes a token, in pages that cost nothing until somebody wants them. A
+ * slot is given one when a trainer that leases it asks; it keeps it as long as it is leased, and after that
+ * until another slot needs it.
+ *
  * A slot is used by a cursor while the step is in its window, and by leases while trainers read it.
  * It is free when neither holds it. Only `leased_max` slots may be leased at once; then batches go
  * out inline, so trainers that hold many batches slow themselves and nobody else.
@@ -11,6 +16,7 @@
 
 #include "base/status.h"
 #include "proto/batch.h"
+#include "proto/training.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,9 +55,21 @@ static inline uint16_t slots_region(uint64_t lease)
 }
 void slots_release_all(struct slots *slots, uint64_t client);
 
+/*
+ * Makes the arrays of @wish for rows [first, first + rows) of a slot that the caller has just leased, as far
+ * as they are not made yet. The block is laid out for all rows of the step.
+ *
+ * False: the slot has arrays of another wish, and others may be reading them.
+ */
+bool slots_training(struct slots *slots, uint32_t slot, const struct lk_training_wish *wish, uint32_t first,
+                    uint32_t rows, uint64_t *ret_offset, uint64_t *ret_bytes);
+
 struct slots_stats {
     uint32_t slots, used, leased;
     uint64_t leases, bytes_each;
+    uint32_t areas, areas_used; /* for training arrays; those that were ever written to */
+    uint64_t area_bytes_each;   /* at most */
+    uint64_t training_rows;     /* rows that arrays were made of */
 };
 void slots_stats(const struct slots *slots, struct slots_stats *ret_stats);
 
