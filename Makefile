@@ -83,8 +83,8 @@ $(BUILD)/lanekeeperd: $(BUILD)/server/main.o $(DAEMON_LIBS)
 
 # The client library: one archive and one shared object that exports lanekeeper_* alone.
 CLIENT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard client/c/*.c)))
-CLIENT_PROTO := $(BUILD)/proto/envelope.o $(BUILD)/proto/socket.o $(BUILD)/proto/state.o $(BUILD)/proto/training.o $(BUILD)/proto/lanekeeper.pb-c.o
-CLIENT_LIBS := -lnng -lprotobuf-c -lxxhash
+CLIENT_PROTO := $(BUILD)/proto/envelope.o $(BUILD)/proto/state.o $(BUILD)/proto/training.o $(BUILD)/proto/lanekeeper.pb-c.o
+CLIENT_LIBS := -lprotobuf-c -lxxhash
 $(CLIENT_OBJ): CPPFLAGS += -fvisibility=hidden
 $(CLIENT_OBJ): | $(PROTO_C)
 

@@ -1,6 +1,6 @@
 /*
- * The machine of calls. It runs on the caller's thread only, inside of API calls: nng's threads fill
- * the link's inbox meanwhile, so that look-ahead arrives while the trainer computes.
+ * The machine of calls. It runs on the caller's thread only, inside of API calls: what has been asked for
+ * ahead arrives in the link's socket while the trainer computes.
  *
  *   UNSENT -> SENT -> DONE
  *      ^        |
@@ -58,7 +58,7 @@ void lkc_call_end(struct call *call)
 {
     lanekeeper_release(&call->batch);
     if (call->reply != NULL)
-        nng_msg_free(call->reply);
+        free(call->reply);
     *call = (struct call){.state = CALL_FREE};
 }
 
@@ -117,13 +117,14 @@ static void call_again(struct lanekeeper *h, struct call *call, int64_t pause_ms
     call->not_before_ms = pause_ms == 0 ? 0 : lkc_link_now_ms() + pause_ms + jitter;
 }
 
-/* Calls with @f every call but hello. */
+/* Calls with @f every call but hello. Of the window that is the part in use: what lies before the next step
+ * is free. */
 static void each_call(struct lanekeeper *h, void (*f)(struct lanekeeper *, struct call *, int64_t *),
                       int64_t *arg)
 {
     f(h, &h->single, arg);
-    for (int i = 0; i < WINDOW; i++)
-        f(h, &h->window[i], arg);
+    for (uint32_t i = 0; i <= h->lookahead; i++)
+        f(h, lkc_window_at(h, h->next + i), arg);
 }
 
 static void send_if_due(struct lanekeeper *h, struct call *call, int64_t *now)
@@ -139,11 +140,19 @@ static void unsend(struct lanekeeper *h, struct call *call, int64_t *unused)
         call_again(h, call, 0);
 }
 
+/* From when on no answer to @call, which is SENT, means that the daemon is dead: not while its answers come,
+ * however slowly, nor when nobody has listened to them. */
+static int64_t overdue_ms(const struct lanekeeper *h, const struct call *call)
+{
+    int64_t quiet = lkc_link_quiet_since(h->link) + GRACE_MS;
+    return call->overdue_ms > quiet ? call->overdue_ms : quiet;
+}
+
 /* Lowers *until to when @call wants attention. */
 static void attention(struct lanekeeper *h, struct call *call, int64_t *until)
 {
-    if (call->state == CALL_SENT && call->overdue_ms < *until)
-        *until = call->overdue_ms;
+    if (call->state == CALL_SENT && overdue_ms(h, call) < *until)
+        *until = overdue_ms(h, call);
     bool may_go = h->standing == STANDING_READY || call == &h->hello;
     if (call->state == CALL_UNSENT && may_go && call->not_before_ms < *until)
         *until = call->not_before_ms;
@@ -162,9 +171,10 @@ static struct call *find_call(struct lanekeeper *h, uint64_t id)
 {
     struct call *known[] = {&h->hello, &h->single};
 
-    for (int i = 0; i < WINDOW; i++) {
-        if (h->window[i].state == CALL_SENT && h->window[i].id == id)
-            return &h->window[i];
+    for (uint32_t i = 0; i <= h->lookahead; i++) {
+        struct call *call = lkc_window_at(h, h->next + i);
+        if (call->state == CALL_SENT && call->id == id)
+            return call;
     }
     for (int i = 0; i < 2; i++) {
         if (known[i]->state == CALL_SENT && known[i]->id == id)
@@ -237,6 +247,7 @@ static void take_batch(struct lanekeeper *h, struct call *call, const struct lk_
         done_failed(call, LANEKEEPER_DATA_LOSS, "malformed reply to GetBatch");
         return;
     }
+    h->suspect = h->suspect || !reply->shared; /* this answer came inline: is there still a hand-over? */
     enum lanekeeper_code code = lkc_batch_make(&wanted, reply, e->payload, (size_t)e->payload_bytes,
                                                h->memory, &call->batch, why, sizeof why);
     if (code == LANEKEEPER_OK) {
@@ -262,37 +273,44 @@ static void take_hello(struct lanekeeper *h, struct call *call, const struct lk_
     lk__hello_reply__free_unpacked(reply, NULL);
 }
 
-/* True: @message now belongs to a call. */
-static bool take_message(struct lanekeeper *h, nng_msg *message)
+/* Keeps the answer's header until whoever asked comes for it. */
+static void take_other(struct call *call, const struct lk_envelope *e)
+{
+    call->reply = malloc(e->header_bytes + 1u);
+    if (call->reply == NULL) {
+        done_failed(call, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
+        return;
+    }
+    memcpy(call->reply, e->header, e->header_bytes);
+    call->reply_bytes = e->header_bytes;
+    call->failure.code = LANEKEEPER_OK;
+    call->state = CALL_DONE;
+}
+
+static void take_message(struct lanekeeper *h, const uint8_t *body, size_t n)
 {
     struct lk_envelope e;
-    bool whole = lk_envelope_get(nng_msg_body(message), nng_msg_len(message), &e);
+    bool whole = lk_envelope_get(body, n, &e);
 
-    if (!whole && !lk_envelope_peek(nng_msg_body(message), nng_msg_len(message), &e)) {
+    if (!whole && !lk_envelope_peek(body, n, &e)) {
         h->malformed++;
-        return false;
+        return;
     }
     struct call *call = find_call(h, e.call);
     if (call == NULL || e.method != call->method) {
         if (whole)
             refuse_lease(h, &e);
-        return false;
-    }
-    if (!whole)
+    } else if (!whole) {
         done_failed(call, LANEKEEPER_DATA_LOSS, "malformed reply: its lengths do not add up to its size");
-    else if (e.status != LANEKEEPER_OK)
+    } else if (e.status != LANEKEEPER_OK) {
         take_error(h, call, &e);
-    else if (call == &h->hello)
+    } else if (call == &h->hello) {
         take_hello(h, call, &e);
-    else if (call->method == LK_METHOD_GET_BATCH)
+    } else if (call->method == LK_METHOD_GET_BATCH) {
         take_batch(h, call, &e);
-    else {
-        call->reply = message;
-        call->failure.code = LANEKEEPER_OK;
-        call->state = CALL_DONE;
-        return true;
+    } else {
+        take_other(call, &e);
     }
-    return false;
 }
 
 /* ---- the connection ---- */
@@ -331,34 +349,50 @@ static void hello_failed(struct lanekeeper *h)
     lkc_call_end(&h->hello);
 }
 
-static void break_if_overdue(struct lanekeeper *h, struct call *call, int64_t *now)
+static void notice_connection(struct lanekeeper *h)
 {
-    if (call->state == CALL_SENT && call->overdue_ms <= *now) {
-        lkc_link_break(h->link);
-        call->overdue_ms = *now + GRACE_MS; /* breaking takes a moment; do it once */
-    }
-}
-
-void lkc_handle_advance(struct lanekeeper *h)
-{
-    nng_msg *message;
     uint64_t connection = lkc_link_connection(h->link);
 
     if (connection != h->connection)
         connection_changed(h, connection);
-    while ((message = lkc_link_take(h->link)) != NULL) {
-        if (!take_message(h, message))
-            nng_msg_free(message);
-    }
+}
+
+static void break_if_overdue(struct lanekeeper *h, struct call *call, int64_t *now)
+{
+    if (call->state != CALL_SENT || overdue_ms(h, call) > *now)
+        return;
+    lkc_link_break(h->link);
+    notice_connection(h); /* no call is SENT any more */
+}
+
+void lkc_handle_send(struct lanekeeper *h)
+{
     int64_t now = lkc_link_now_ms();
-    if (h->hello.state == CALL_DONE)
-        hello_failed(h);
-    if (h->memory != NULL && !lkc_memory_alive(h->memory))
-        begin_anew(h); /* the daemon gave the hand-over up, and with it our leases */
+
     if (h->standing == STANDING_GREETING)
         send_if_due(h, &h->hello, &now);
     if (h->standing == STANDING_READY)
         each_call(h, send_if_due, &now);
+    lkc_link_flush(h->link);
+}
+
+void lkc_handle_advance(struct lanekeeper *h)
+{
+    const uint8_t *body;
+    size_t n;
+
+    lkc_link_turn(h->link);
+    notice_connection(h);
+    while ((body = lkc_link_take(h->link, &n)) != NULL)
+        take_message(h, body, n);
+    notice_connection(h); /* what came may have been garbage */
+    if (h->hello.state == CALL_DONE)
+        hello_failed(h);
+    if (h->suspect && h->memory != NULL && !lkc_memory_alive(h->memory))
+        begin_anew(h); /* the daemon gave the hand-over up, and with it our leases */
+    h->suspect = false;
+    lkc_handle_send(h);
+    int64_t now = lkc_link_now_ms();
     break_if_overdue(h, &h->hello, &now);
     each_call(h, break_if_overdue, &now);
 }
@@ -376,8 +410,8 @@ static enum lanekeeper_code time_is_up(struct lanekeeper *h, const struct call *
                        call == NULL ? "Hello" : lk_method_name((uint16_t)call->method));
     if (h->standing == STANDING_DOWN)
         return lkc_handle_fail(&h->error, LANEKEEPER_UNAVAILABLE,
-                           "%s: no connection to %s within %u ms; is lanekeeperd running there?", what,
-                           h->address, h->timeout_ms);
+                           "%s: no connection to %s within %u ms (%s); is lanekeeperd running there?", what,
+                           h->address, h->timeout_ms, lkc_link_why(h->link));
     if (h->malformed > 0)
         return lkc_handle_fail(&h->error, LANEKEEPER_DATA_LOSS,
                            "%s: %s sent %llu messages that are no answers; is it a lanekeeperd?", what,
@@ -389,6 +423,14 @@ static enum lanekeeper_code time_is_up(struct lanekeeper *h, const struct call *
         reason = call->waits_for;
     return lkc_handle_fail(&h->error, LANEKEEPER_DEADLINE_EXCEEDED, "%s: not within %u ms; waiting for %s",
                        what, h->timeout_ms, reason);
+}
+
+void lkc_handle_listen(struct lanekeeper *h, int64_t until_ms)
+{
+    if (lkc_link_connection(h->link) != h->connection)
+        return;
+    if (lkc_link_wait(h->link, h->memory == NULL ? -1 : lkc_memory_fd(h->memory), until_ms))
+        h->suspect = true;
 }
 
 /* Waits until something is to be done, or time is up. False: the caller wants no more. */
@@ -406,7 +448,7 @@ static bool wait_more(struct lanekeeper *h)
         }
         until = h->ask_ms < until ? h->ask_ms : until;
     }
-    lkc_link_wait(h->link, h->connection, until);
+    lkc_handle_listen(h, until);
     return true;
 }
 

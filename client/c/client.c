@@ -105,11 +105,12 @@ static enum lanekeeper_code handle_open(struct lanekeeper *h, const struct lanek
     if (code != LANEKEEPER_OK)
         return code;
     lkc_handle_begin(h);
-    int rv = lkc_link_open(h->address, &h->link);
-    if (rv != 0)
-        return lkc_handle_fail(&h->error, rv == NNG_ENOMEM ? LANEKEEPER_RESOURCE_EXHAUSTED
-                                                       : LANEKEEPER_INVALID_ARGUMENT,
-                           "%s: %s", h->address, nng_strerror(rv));
+    code = lkc_link_open(h->address, &h->link);
+    if (code == LANEKEEPER_INVALID_ARGUMENT)
+        return lkc_handle_fail(&h->error, code, "address \"%s\": expected ipc:///path/of.sock or tcp://host:port",
+                               h->address);
+    if (code != LANEKEEPER_OK)
+        return lkc_handle_fail(&h->error, code, "out of memory");
     return lkc_handle_wait_ready(h);
 }
 
@@ -157,7 +158,7 @@ static void say_goodbye(struct lanekeeper *h)
         lkc_handle_advance(h);
         if (h->single.state == CALL_DONE || h->standing == STANDING_DOWN)
             break;
-        lkc_link_wait(h->link, h->connection, until);
+        lkc_handle_listen(h, until);
     } while (lkc_link_now_ms() < until);
     lkc_call_end(&h->single);
 }
@@ -203,11 +204,6 @@ const char *lanekeeper_dataset(const struct lanekeeper *handle, uint32_t i)
 
 /* ---- batches ---- */
 
-static struct call *window_at(struct lanekeeper *h, uint64_t step)
-{
-    return &h->window[step % WINDOW];
-}
-
 /* Asks for the next @n steps, as far as the stream is known to go. */
 static void window_fill(struct lanekeeper *h, uint32_t n)
 {
@@ -215,8 +211,8 @@ static void window_fill(struct lanekeeper *h, uint32_t n)
         uint64_t step = h->next + i;
         if (step < h->next || (i > 0 && step >= h->end))
             break;
-        if (window_at(h, step)->state == CALL_FREE)
-            lkc_call_begin(window_at(h, step), LK_METHOD_GET_BATCH, step, NULL);
+        if (lkc_window_at(h, step)->state == CALL_FREE)
+            lkc_call_begin(lkc_window_at(h, step), LK_METHOD_GET_BATCH, step, NULL);
     }
 }
 
@@ -233,13 +229,13 @@ enum lanekeeper_code lanekeeper_next(struct lanekeeper *handle, struct lanekeepe
     *ret_batch = (struct lanekeeper_batch){0};
     lkc_handle_begin(handle);
     window_fill(handle, handle->lookahead + 1);
-    struct call *call = window_at(handle, handle->next);
+    struct call *call = lkc_window_at(handle, handle->next);
     enum lanekeeper_code code = lkc_handle_wait(handle, call);
     if (code == LANEKEEPER_OK) {
         batch_move(call, ret_batch);
         handle->next++;
         window_fill(handle, handle->lookahead);
-        lkc_handle_advance(handle); /* sends at once: the daemon works while the trainer computes */
+        lkc_handle_send(handle); /* at once: the daemon works while the trainer computes */
     } else if (call->state == CALL_DONE) {
         lkc_call_end(call); /* asked again the next time */
     }
@@ -334,15 +330,11 @@ enum lanekeeper_code lanekeeper_resume(struct lanekeeper *handle, const void *st
 /* The answer of the call that has just run, unpacked; the call ends. NULL: DATA_LOSS is set. */
 static void *single_take(struct lanekeeper *h, const ProtobufCMessageDescriptor *type)
 {
-    struct lk_envelope e;
-    void *reply = NULL;
-    enum lk_method method = h->single.method;
+    void *reply = protobuf_c_message_unpack(type, NULL, h->single.reply_bytes, h->single.reply);
 
-    if (lk_envelope_get(nng_msg_body(h->single.reply), nng_msg_len(h->single.reply), &e))
-        reply = protobuf_c_message_unpack(type, NULL, e.header_bytes, e.header);
     if (reply == NULL)
         (void)lkc_handle_fail(&h->error, LANEKEEPER_DATA_LOSS, "malformed reply to %s",
-                          lk_method_name((uint16_t)method));
+                          lk_method_name((uint16_t)h->single.method));
     lkc_call_end(&h->single);
     return reply;
 }

@@ -28,7 +28,8 @@ struct call {
     char waits_for[256];             /* what the daemon said last about the delay */
     struct lanekeeper_error failure; /* DONE: its code, OK or not */
     struct lanekeeper_batch batch;   /* DONE and OK, GetBatch */
-    nng_msg *reply;                  /* DONE and OK, the others */
+    uint8_t *reply;                  /* DONE and OK, the others: the answer's header */
+    size_t reply_bytes;
 };
 
 enum standing {
@@ -49,6 +50,7 @@ struct lanekeeper {
     enum standing standing;
     struct lanekeeper_error refusal;
     struct memory *memory; /* of this connection, or NULL */
+    bool suspect;          /* the daemon may have given it up */
     uint64_t n_memories;   /* joined so far; in the upper bits of call ids */
     uint64_t n_calls;
     uint64_t malformed; /* answers that could not be read, on this connection */
@@ -64,7 +66,7 @@ struct lanekeeper {
     uint64_t next; /* the next step of lanekeeper_next: all before it are consumed */
     uint64_t end;  /* no step from here on, as far as known */
     struct call hello;
-    struct call window[WINDOW]; /* look-ahead; step s at s % WINDOW */
+    struct call window[WINDOW]; /* look-ahead; step s at s % WINDOW; next … next + lookahead may be in use */
     struct call single;         /* anything else: one at a time */
 
     int64_t until_ms; /* end of the call that runs */
@@ -74,6 +76,12 @@ struct lanekeeper {
     uint64_t random;  /* for jitter */
     struct lanekeeper_error error;
 };
+
+/* The look-ahead's call for @step, if that is one of the next ones. */
+static inline struct call *lkc_window_at(struct lanekeeper *handle, uint64_t step)
+{
+    return &handle->window[step % WINDOW];
+}
 
 enum lanekeeper_code lkc_handle_fail(struct lanekeeper_error *error, enum lanekeeper_code code,
                                  const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -89,6 +97,12 @@ void lkc_call_end(struct call *call);
 
 /* Does what can be done without waiting: notes a lost connection, reads answers, sends calls. */
 void lkc_handle_advance(struct lanekeeper *handle);
+
+/* Its last part: sends what is due. */
+void lkc_handle_send(struct lanekeeper *handle);
+
+/* Waits until there is something to advance, or it is @until_ms. */
+void lkc_handle_listen(struct lanekeeper *handle, int64_t until_ms);
 
 /* Until @call is DONE, or refused, or time is up: its code, with the text in handle->error. */
 enum lanekeeper_code lkc_handle_wait(struct lanekeeper *handle, struct call *call);

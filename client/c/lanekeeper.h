@@ -26,8 +26,10 @@
  * who asked before. Any step may be asked for, in any order, any number of times.
  *
  * THREADS. One thread at a time per handle; different handles are independent. A batch may be read
- * and released by any thread, also after its handle was closed. The library starts threads of its own
- * (those of nng). A process that has used it may exec, but must not go on using it in a forked child.
+ * and released by any thread, also after its handle was closed. The library has no threads: it works
+ * inside of calls, while what was asked for ahead comes to a socket by itself. (But while a call waits
+ * for the address of a host's name, a thread of its own looks that up.) A forked child may connect anew,
+ * but must leave its parent's handles and batches alone, and neither close nor release them.
  *
  * TIME. No call blocks longer than the handle's time-out, save lanekeeper_close (see there). While a
  * call waits, the library reconnects by itself: a daemon that is restarted costs time and nothing else.

@@ -1,45 +1,59 @@
 /*
- * The connection to the daemon: raw REQ over nng, with one receiver.
+ * The connection to the daemon: one non-blocking socket, which speaks what a raw REQ socket of nng speaks
+ * (wire.h) over ipc and tcp. There are no threads: all happens on the caller's, in turn and wait. What the
+ * daemon sends meanwhile waits in the socket, and when that is full with the daemon.
  *
- * nng dials, and dials again with growing, jittered pauses. Its callbacks only note what happened
- * (connection up or down, a message) and wake the handle's thread, which does all the rest. Raw REQ,
- * because every answer then arrives here, also one that nobody waits for any more: it may carry a
- * lease that must be given back.
+ * A connection that ends is made anew, after a pause of at most a quarter of a second that grows with
+ * each try in vain.
  */
 #ifndef LK_CLIENT_LINK_H
 #define LK_CLIENT_LINK_H
 
+#include "lanekeeper.h"
 #include "proto/envelope.h"
 
-#include <nng/nng.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct link;
 
-/* An nng error number, 0 for success. Does not wait for the connection. */
-int lkc_link_open(const char *address, struct link **ret_link);
+/* INVALID_ARGUMENT: that is no address; RESOURCE_EXHAUSTED. Does not wait for the connection. */
+enum lanekeeper_code lkc_link_open(const char *address, struct link **ret_link);
 
-/* Closes and frees; whatever nng does, it returns within two seconds. NULL is fine. Best called when
- * nothing is on its way: after the answer to a Goodbye. */
+/* Closes at once; NULL is fine. */
 void lkc_link_close(struct link *link);
 
 /* No new connection is made after the one that is up. */
 void lkc_link_last(struct link *link);
 
-/* Number of the connection that is up; 0: none. Never the same number twice. */
-uint64_t lkc_link_connection(struct link *link);
+/* Number of the connection that is up; 0: none. Never the same number twice. Changed by turn, take, and
+ * break alone. */
+uint64_t lkc_link_connection(const struct link *link);
 
-/* The oldest message that has arrived; NULL: none. The caller frees it. */
-nng_msg *lkc_link_take(struct link *link);
+/* Why there is no connection, as far as known: for a person. */
+const char *lkc_link_why(const struct link *link);
 
-/* Returns once there is a message, or the connection is another than @connection, or it is @until_ms
- * on CLOCK_MONOTONIC; sooner when the connection is down, which it sees to. */
-void lkc_link_wait(struct link *link, uint64_t connection, int64_t until_ms);
+/* Does what can be done without waiting: dials when it is time to, sends, and reads once. What was taken
+ * before is not valid any more. */
+void lkc_link_turn(struct link *link);
 
-/* Sends a request; false: not accepted, as if it were lost with the connection. */
+/* The body of the oldest message that has been read, valid until the next turn; NULL: none that is whole. */
+const uint8_t *lkc_link_take(struct link *link, size_t *ret_bytes);
+
+/* Returns once there is something to do for turn, or @fd (-1: none) is readable or over, which is the
+ * result then, or it is @until_ms on CLOCK_MONOTONIC, or for no reason. */
+bool lkc_link_wait(struct link *link, int fd, int64_t until_ms);
+
+/* Puts a request out, for the next flush or turn to send; false: not accepted, as if it were lost with the
+ * connection. */
 bool lkc_link_send(struct link *link, const struct lk_envelope *envelope, const ProtobufCMessage *header);
+void lkc_link_flush(struct link *link);
+
+/* Since when we have been listening to the connection and heard nothing. While nobody calls turn or wait
+ * nobody listens. */
+int64_t lkc_link_quiet_since(const struct link *link);
 
 void lkc_link_break(struct link *link); /* gives up the connection that is up, so that another is made */
 

@@ -229,6 +229,11 @@ bool lkc_memory_alive(const struct memory *memory)
     return recv(memory->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+int lkc_memory_fd(const struct memory *memory)
+{
+    return memory->fd;
+}
+
 const uint8_t *lkc_memory_at(const struct memory *memory, uint32_t region, uint64_t offset, uint64_t bytes)
 {
     if (region >= memory->n_regions || offset % 8 != 0 || offset > memory->region[region].bytes ||

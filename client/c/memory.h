@@ -20,6 +20,7 @@ void lkc_memory_drop(struct memory *memory); /* NULL is fine */
 
 uint64_t lkc_memory_client(const struct memory *memory); /* the id to name in calls; not 0 */
 bool lkc_memory_alive(const struct memory *memory);      /* the daemon still holds the connection */
+int lkc_memory_fd(const struct memory *memory);          /* readable when it may not be alive any more */
 
 /* The bytes [offset, offset + bytes) of a region, aligned to 8 bytes; NULL: there is no such place. */
 const uint8_t *lkc_memory_at(const struct memory *memory, uint32_t region, uint64_t offset, uint64_t bytes);
