@@ -19,19 +19,20 @@ _Static_assert(sizeof(struct lanekeeper_part) == sizeof(struct lk_batch_part) &&
                    offsetof(struct lanekeeper_part, tokens) == offsetof(struct lk_batch_part, tokens),
                "the public part is the wire's");
 
-/* What a batch holds: a lease in shared memory, or bytes of its own. */
-struct holding {
-    struct memory *memory;
-    uint64_t lease;
-    void *copy;
-};
-
-static void holding_free(struct holding *holding)
+void lkc_holding_hold(struct holding *holding)
 {
+    (void)atomic_fetch_add_explicit(&holding->holders, 1, memory_order_relaxed);
+}
+
+void lkc_holding_drop(struct holding *holding)
+{
+    if (atomic_fetch_sub_explicit(&holding->holders, 1, memory_order_acq_rel) != 1)
+        return;
     if (holding->memory != NULL) {
         lkc_memory_release(holding->memory, holding->lease);
         lkc_memory_drop(holding->memory);
     }
+    lkc_wish_drop(holding->wish);
     free(holding->copy);
     free(holding);
 }
@@ -41,7 +42,7 @@ void lanekeeper_release(struct lanekeeper_batch *batch)
     if (batch == NULL)
         return;
     if (batch->owner != NULL)
-        holding_free(batch->owner);
+        lkc_holding_drop(batch->owner);
     memset(batch, 0, sizeof *batch);
 }
 
@@ -111,7 +112,31 @@ static bool block_view(const uint8_t *block, uint64_t bytes, const struct batch_
     batch->tokens = (const uint32_t *)(const void *)(block + head.tokens_at) + (size_t)skip * head.tokens;
     batch->part = (const struct lanekeeper_part *)(const void *)(block + head.parts_at);
     batch->n_parts = head.n_parts;
+    struct holding *holding = batch->owner;
+    holding->block_rows = head.rows;
+    holding->skip = skip;
     return rows_check(batch, wanted->datasets, ret_why, n);
+}
+
+/* Notes where the daemon has made arrays for a training step. */
+static bool arrays_view(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
+                        struct holding *holding, char *ret_why, size_t n)
+{
+    struct lk_training_wish made = {reply->training, reply->ignore_index};
+    struct lk_training_layout layout;
+
+    if (made.flags == 0)
+        return true;
+    if (!reply->shared || !lk_training_wish_good(&made))
+        return no(ret_why, n, "training arrays of an unknown kind, or without shared memory");
+    lk_training_layout(&made, holding->block_rows, wanted->sequence, &layout);
+    holding->arrays = reply->training_offset % LK_TRAINING_ALIGN != 0 || reply->training_bytes != layout.bytes
+                          ? NULL
+                          : lkc_memory_at(holding->memory, reply->region, reply->training_offset, layout.bytes);
+    if (holding->arrays == NULL)
+        return no(ret_why, n, "its training arrays are not where they can be");
+    holding->made = made;
+    return true;
 }
 
 static bool reply_check(const struct batch_wanted *wanted, const Lk__GetBatchReply *r, char *ret_why,
@@ -176,7 +201,10 @@ static enum lanekeeper_code batch_fill(const struct batch_wanted *wanted, const 
         block_get(reply, payload, payload_bytes, batch->owner, &block, &bytes, ret_why, n);
     if (code != LANEKEEPER_OK)
         return code;
-    return block_view(block, bytes, wanted, reply, batch, ret_why, n) ? LANEKEEPER_OK : LANEKEEPER_DATA_LOSS;
+    return block_view(block, bytes, wanted, reply, batch, ret_why, n) &&
+                   arrays_view(wanted, reply, batch->owner, ret_why, n)
+               ? LANEKEEPER_OK
+               : LANEKEEPER_DATA_LOSS;
 }
 
 enum lanekeeper_code lkc_batch_make(const struct batch_wanted *wanted, const Lk__GetBatchReply *reply,
@@ -191,6 +219,9 @@ enum lanekeeper_code lkc_batch_make(const struct batch_wanted *wanted, const Lk_
             lkc_memory_release(memory, reply->lease);
         return out_of_memory(ret_why, why_bytes, sizeof *holding);
     }
+    atomic_init(&holding->holders, 1);
+    lkc_wish_hold(wanted->wish);
+    holding->wish = wanted->wish;
     if (reply->shared && memory != NULL) {
         lkc_memory_hold(memory);
         holding->memory = memory;
@@ -201,7 +232,7 @@ enum lanekeeper_code lkc_batch_make(const struct batch_wanted *wanted, const Lk_
     if (code == LANEKEEPER_OK)
         *ret_batch = batch;
     else
-        holding_free(holding);
+        lkc_holding_drop(holding);
     return code;
 }
 

@@ -4,9 +4,12 @@
 
 #include "lanekeeper.h"
 #include "memory.h"
+#include "wish.h"
 
 #include "proto/lanekeeper.pb-c.h"
+#include "proto/training.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,7 +17,23 @@ struct batch_wanted { /* what the reply must agree with */
     uint64_t step;
     uint32_t sequence;
     uint32_t datasets;
+    struct wish *wish; /* that its trainings tell, or NULL; the batch then holds it, too */
 };
+
+/* What a batch, and what was made of it, hold (their owner): a lease in shared memory, or bytes of its own.
+ * Counted. */
+struct holding {
+    atomic_uint holders;
+    struct memory *memory;
+    uint64_t lease;
+    void *copy;
+    struct wish *wish;
+    struct lk_training_wish made; /* what the daemon made; flags 0: nothing */
+    const uint8_t *arrays;        /* where, laid out for ... */
+    uint32_t block_rows, skip;    /* ... so many rows, of which the batch's are those after the first @skip */
+};
+void lkc_holding_hold(struct holding *holding);
+void lkc_holding_drop(struct holding *holding);
 
 /*
  * Makes the batch of @reply: in @memory (which it then holds), or, inline, in a copy of @payload.

@@ -91,7 +91,12 @@ static bool send_batch_call(struct lanekeeper *h, const struct lk_envelope *e, c
     request.world = h->world;
     request.stream_digest.data = h->info.stream_digest;
     request.stream_digest.len = sizeof h->info.stream_digest;
-    request.client_id = h->memory == NULL ? 0 : lkc_memory_client(h->memory);
+    if (h->memory != NULL) {
+        struct lk_training_wish wish = lkc_wish_get(h->wish);
+        request.client_id = lkc_memory_client(h->memory);
+        request.training = wish.flags;
+        request.ignore_index = wish.ignore_index;
+    }
     return lkc_link_send(h->link, e, &request.base);
 }
 
@@ -239,7 +244,7 @@ static void take_error(struct lanekeeper *h, struct call *call, const struct lk_
 
 static void take_batch(struct lanekeeper *h, struct call *call, const struct lk_envelope *e)
 {
-    struct batch_wanted wanted = {call->step, h->info.sequence, h->info.datasets};
+    struct batch_wanted wanted = {call->step, h->info.sequence, h->info.datasets, h->wish};
     Lk__GetBatchReply *reply = lk__get_batch_reply__unpack(NULL, e->header_bytes, e->header);
     char why[256];
 

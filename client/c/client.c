@@ -72,7 +72,8 @@ static enum lanekeeper_code handle_set_up(struct lanekeeper *h, const struct lan
 {
     h->address = strdup(o->address);
     h->stream = strdup(o->stream == NULL ? "" : o->stream);
-    if (h->address == NULL || h->stream == NULL)
+    h->wish = lkc_wish_new();
+    if (h->address == NULL || h->stream == NULL || h->wish == NULL)
         return lkc_handle_fail(&h->error, LANEKEEPER_RESOURCE_EXHAUSTED, "out of memory");
     h->rank = o->rank;
     h->world = o->world;
@@ -173,6 +174,7 @@ void lanekeeper_close(struct lanekeeper *handle)
         say_goodbye(handle);
     lkc_link_close(handle->link);
     lkc_memory_drop(handle->memory);
+    lkc_wish_drop(handle->wish);
     for (uint32_t i = 0; handle->dataset != NULL && i < handle->info.datasets; i++)
         free(handle->dataset[i]);
     free(handle->dataset);

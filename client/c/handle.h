@@ -51,6 +51,7 @@ struct lanekeeper {
     struct lanekeeper_error refusal;
     struct memory *memory; /* of this connection, or NULL */
     bool suspect;          /* the daemon may have given it up */
+    struct wish *wish;     /* what is to lie ready with batches */
     uint64_t n_memories;   /* joined so far; in the upper bits of call ids */
     uint64_t n_calls;
     uint64_t malformed; /* answers that could not be read, on this connection */
