@@ -5,6 +5,7 @@
 __extension__ typedef unsigned __int128 u128;
 
 #define NONE UINT32_MAX
+#define LOADED_EPOCH_MAX (1u << 31) /* far beyond any pass; so passes cannot be used up after it */
 
 struct slice {
     uint64_t id;
@@ -436,10 +437,22 @@ void source_save(const struct source *s, struct lk_buf *out)
         save_draw(&s->draw[d], out);
 }
 
+/* Every row drawn was kept or dropped; and of a dataset without end, never as many dropped in a row as it has
+ * rows, since that is an error. */
+static bool counts_agree(const struct source *s, uint32_t d)
+{
+    const struct draw *draw = &s->draw[d];
+    u128 rows = draw->counts.records;
+    for (int i = 1; i < LK_DROP_REASONS; i++)
+        rows += draw->counts.dropped[i];
+    return rows == draw->counts.rows && draw->counts.tokens >= draw->counts.records &&
+           draw->dry <= draw->counts.rows && (!endless(s, d) || draw->dry < s->plan->dataset[d].rows);
+}
+
 static void load_draw(struct source *s, uint32_t d, struct lk_reader *in)
 {
     struct draw *draw = &s->draw[d];
-    draw->epoch = (uint32_t)lk_read_bounded(in, UINT32_MAX - 1);
+    draw->epoch = (uint32_t)lk_read_bounded(in, LOADED_EPOCH_MAX);
     draw->k = lk_read_bounded(in, draw->lane_blocks - 1);
     draw->r = lk_read_varint(in);
     draw->takes_part = lk_read_bounded(in, 1) == 1;
@@ -453,7 +466,7 @@ static void load_draw(struct source *s, uint32_t d, struct lk_reader *in)
     if (in->bad)
         return;
     draw_settle(s, d);
-    if (draw->planned_out ? draw->r != 0 : draw->r >= draw->block.rows)
+    if ((draw->planned_out ? draw->r != 0 : draw->r >= draw->block.rows) || !counts_agree(s, d))
         in->bad = 1;
 }
 

@@ -12,6 +12,7 @@
 #define ORDER_ZERO 64
 #define ORDER_MAX 40
 #define CODE_BITS_MAX 48 /* of the part of a code that is not its order's */
+#define COLUMN_MAX (1ll << 40) /* of a column's base and slope, either way */
 
 enum { ALL_KNOWN = 1, SOME_DROPPED = 2, SOME_SPECIAL = 4, FLAGS = 7 };
 
@@ -177,10 +178,18 @@ static uint64_t bits_of(const struct values *values, const struct column *c)
     return bits;
 }
 
+/* What a reader takes; honest texts and tokens never need more. */
+static bool line_fits(const struct column *c)
+{
+    return c->base <= COLUMN_MAX && c->base >= -COLUMN_MAX && c->slope <= COLUMN_MAX && c->slope >= -COLUMN_MAX;
+}
+
 /* The order that suits the values on average, and its neighbours, with each growth. */
 static uint64_t best_orders(const struct values *values, struct column c, struct column *best,
                             uint64_t least)
 {
+    if (!line_fits(&c))
+        return least;
     for (c.growth = 0; c.growth < GROWTHS; c.growth++) {
         int64_t sum = 0;
         for (uint32_t i = 0; i < values->n; i++) {
@@ -258,8 +267,7 @@ static void read_column(struct lk_reader *in, struct values *values, uint64_t ma
     c.base = lk_read_zigzag(in);
     c.slope = lk_read_zigzag(in);
     const uint8_t *how = lk_read_bytes(in, 2);
-    if (how == NULL || how[0] >= GROWTHS || c.base > (1ll << 40) || c.base < -(1ll << 40) ||
-        c.slope > (1ll << 40) || c.slope < -(1ll << 40)) {
+    if (how == NULL || how[0] >= GROWTHS || !line_fits(&c)) {
         in->bad = 1;
         return;
     }
