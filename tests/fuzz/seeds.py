@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """seeds.py OUT [TARGET]: inputs to begin fuzzing from, OUT/<target>/*: small tokenizers of every kind, rows of JSON,
 texts at the borders of character classes. They follow from a seed and are never committed."""
+import gzip
 import json
 import pathlib
 import random
+import shutil
+import struct
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
@@ -70,6 +74,89 @@ def normals(rng):
         yield bytes([steps] + [rng.randrange(256) for _ in range(2 * steps + 2)]) + "".join(rng.choice(marks) for _ in range(rng.randrange(1, 40))).encode()
 
 
+def configurations(rng):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    yield from (path.read_bytes() for path in sorted((root / "conf").glob("*.yaml")))
+    stages = ["filter: {min_bytes: 64, max_bytes: 2MiB}", "filter: {field: lang, equals: en}", "split: {max_tokens: 64}",
+              "shuffle: {buffer: 16}"]
+    packs = ["{algorithm: exact_fit, pool: 32}", "{algorithm: best_fit, pool: 8, within: all}", "{algorithm: first_fit, pool: 4}",
+             "{algorithm: concat}"]
+    for _ in range(40):
+        order = rng.choice(["", "    order: {block_rows: 256, shuffle_rows: true}\n", "    order: {block_rows: shard, blocks: sequential}\n"])
+        pipeline = "".join(f"      - {stage}\n" for stage in rng.sample(stages, rng.randrange(4)))
+        yield ("streams:\n  s:\n    seed: %d\n    lanes: %d\n    batch: %s\n    sequence: %d\n    tokenizer: %s\n"
+               "    datasets:\n      a: {path: data/a/, text: text, weight: 5, epochs: 2, then: %s}\n      b: {path: /b, weight: 0.5}\n"
+               "    mixture: %s\n%s    pipeline:\n%s      - pack: %s\n    tail: %s\n"
+               "runtime:\n  workers: 2\n  arena: 512MiB\n  listen: [ipc://run/s, \"tcp://[::1]:0\"]\n  snapshots: {dir: d, every: 100, keep: 8}\n"
+               % (rng.randrange(9), rng.choice([1, 8, 64]), rng.choice(["64", "[{from: 0, size: 64}, {from: 9, size: 128}]"]), rng.choice([16, 2048]),
+                  rng.choice(["{bytes: true}", "{hf: t.json, append: eos}", "{tiktoken: {path: t.tiktoken, scheme: cl100k_base}}"]),
+                  rng.choice(["stop", "release", "repeat"]), rng.choice(["tokens", "bytes", "samples"]), order, pipeline,
+                  rng.choice(packs), rng.choice(["drop", "pad"]))).encode()
+
+
+def lanes(rng):
+    for number in range(120):
+        body = bytes([rng.randrange(40)])
+        for _ in range(6):
+            changes = rng.choice([0, 0, 1, 1, 2, 5])
+            body += bytes([changes]) + b"".join(bytes([rng.randrange(64), rng.choice([0, 0, 255]), rng.choice([0, 1, 127, 128, 255, rng.randrange(256)])])
+                                                for _ in range(changes))
+        yield bytes([rng.randrange(128), rng.randrange(32), rng.randrange(128), 2]) + body
+
+
+def counts_files(rng):
+    for _ in range(40):
+        rows = rng.randrange(1, 90)
+        yield bytes([2, rng.randrange(256), rng.randrange(256), rows]) + bytes(rng.randrange(256) for _ in range(9 * rows))
+
+
+def indexes(rng):
+    """As server/format/index_layout.h says, but for the hashes, which the target makes."""
+    for number in range(30):
+        rows, table, lengths, granules, names = 0, b"", [], [], b""
+        for shard in range(rng.randrange(1, 4)):
+            count = rng.choice([0, 1, 2, 3, 70, 130]) if shard else 1 + number % 3 * 65
+            stride, gap = rng.choice([(64, 1), (64, 1), (1, 0)])
+            at, first = rng.choice([0, 3]), len(granules)
+            for row in range(count):
+                if row % stride == 0:
+                    granules.append(at)
+                lengths.append(rng.randrange(1, 50))
+                at += lengths[-1] + (gap if stride > 1 else rng.randrange(1, 4))
+            name = b"%c/%d.jsonl" % (97 + shard, number)
+            names += name + b"\0"
+            codec = rng.randrange(3)
+            table += struct.pack("<IIIIQQQQQ16xQ", len(name), codec, stride, gap, at if codec == 0 else 9, at, rows, count, first, 0)
+            rows += count
+        body = b"".join(struct.pack("<I", n) for n in lengths) + bytes(4 * rows) + b"".join(struct.pack("<Q", n) for n in granules)
+        body += names + bytes(-len(names) % 8) + bytes(16)
+        yield b"\1LKINDEX\n" + struct.pack("<IIQIIQQQ16x", 1, 64, 0, shard + 1, 0, rows, len(granules), len(names)) + table + body
+
+
+def shards(rng):
+    texts_of = [b"", b"{}", b'{"text": "a"}\n{"text": "b"}\r\n\n  \n{"text": "c"}', b"\xef\xbb\xbf{}\n{}", b"\xff\xfea\0", b"\r\n\r\r\na\r", b"x\n" * 70]
+    texts_of += [b"\n".join(json.dumps({"text": texts.random_text(rng, [])[:40]}).encode() for _ in range(5)) for _ in range(6)]
+    for text in texts_of:
+        yield bytes([0, rng.randrange(256)]) + text
+        packed = gzip.compress(text, mtime=0)
+        yield bytes([1, 255]) + packed
+        yield bytes([1, rng.randrange(256)]) + packed + gzip.compress(text[:5], 1, mtime=0)
+        for frame in zstd_frames(text):
+            yield bytes([2, rng.randrange(256)]) + frame
+            yield bytes([2, 255]) + frame + bytes.fromhex("502a4d1803000000") + b"xyz" + frame
+    yield bytes([1, 255]) + gzip.compress(b"\n" * 3000000, mtime=0)  # small, and large when decoded
+    yield from (bytes([2, 255]) + frame for frame in zstd_frames(b"a" * 3000000))
+
+
+def zstd_frames(text):
+    """Of the tool, where there is one; a raw and a run-length frame by hand."""
+    if shutil.which("zstd"):
+        yield subprocess.run(["zstd", "-q", "-3"], input=text, capture_output=True, check=True).stdout
+    head = bytes.fromhex("28b52ffd00")  # no single segment, no content size
+    yield head + b"\x00" + (len(text[:99]) << 3 | 1).to_bytes(3, "little") + text[:99]
+    yield head + b"\x50" + (min(len(text), 4000) << 3 | 3).to_bytes(3, "little") + b"z"
+
+
 def expressions(rng):
     known = {one for several in small.EXPRESSIONS for one in several}
     for pattern in sorted(known) + [
@@ -83,7 +170,8 @@ def main():
     out = pathlib.Path(sys.argv[1])
     only = sys.argv[2:]
     for name, inputs in (("json", json_documents), ("tokenizer", tokenizers), ("pretok", cut_texts),
-                         ("encode", encodings), ("normal", normals), ("regex", expressions)):
+                         ("encode", encodings), ("normal", normals), ("regex", expressions),
+                         ("config", configurations), ("lane", lanes), ("counts", counts_files), ("rows", shards), ("index", indexes)):
         if only and name not in only:
             continue
         (out / name).mkdir(parents=True, exist_ok=True)
