@@ -320,11 +320,11 @@ enum lk_code measure_run(const struct lk_config *config, const struct measure_op
     struct run run = {.config = config,
                       .options = options,
                       .result = result,
-                      .loop = loop_new(),
+                      .loop = loop_new(err),
                       .log = {.level = LOG_LEVEL_WARN}};
     run.pool_stream = lk_zalloc(config->n_streams, sizeof *run.pool_stream);
     progress_init(&run.progress, "measure");
-    enum lk_code code = run_all(&run, err);
+    enum lk_code code = run.loop == NULL ? LK_RESOURCE_EXHAUSTED : run_all(&run, err);
     progress_done(&run.progress);
     if (run.counts != NULL)
         counts_stats(run.counts, &stats);

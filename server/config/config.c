@@ -145,7 +145,7 @@ static enum lk_code read_all(int fd, const char *path, struct lk_buf *out, struc
 static enum lk_code read_file(const char *path, struct lk_buf *out, struct lk_err *err)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC));
     if (fd < 0)
         return fail_errno(err, path, "open it");
     enum lk_code code = LK_OK;

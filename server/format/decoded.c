@@ -67,7 +67,7 @@ static const struct lk_source_ops decoded_ops = {.read_at = decoded_read_at,
 /* A file that has no name, so that it goes with its last descriptor. */
 static int unnamed_file(const char *dir)
 {
-    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int fd = TEMP_FAILURE_RETRY(open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
         return fd;
     char *name = lk_format("%s/lanekeeper-XXXXXX", dir);

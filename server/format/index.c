@@ -354,7 +354,7 @@ static enum lk_code read_or_map(int fd, struct lk_index *index, struct lk_err *e
 
 enum lk_code lk_index_open(const char *path, struct lk_index *ret_index, struct lk_err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0 && errno == ENOENT)
         return lk_fail(err, LK_NOT_FOUND,
                        "%s: no such index: make it with `lanekeeper index DATA -o %s`", path, path);

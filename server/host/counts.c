@@ -454,8 +454,10 @@ enum lk_code counts_open(const struct counts_config *config, struct counts **ret
     c->dir = lk_strdup(config->dir);
     c->config.dir = c->dir;
     c->round_ms = now_ms();
-    if (config->write)
-        c->writer = writer_new(&c->config);
+    if (config->write && (c->writer = writer_new(&c->config, err)) == NULL) {
+        counts_close(c);
+        return LK_RESOURCE_EXHAUSTED;
+    }
     *ret_counts = c;
     return LK_OK;
 }

@@ -353,15 +353,27 @@ static void *write_rounds(void *arg)
     return NULL;
 }
 
-struct counts_writer *writer_new(const struct counts_config *config)
+static void writer_release(struct counts_writer *w)
+{
+    pthread_cond_destroy(&w->wake);
+    pthread_cond_destroy(&w->idle);
+    pthread_mutex_destroy(&w->mutex);
+    free(w);
+}
+
+struct counts_writer *writer_new(const struct counts_config *config, struct lk_err *err)
 {
     struct counts_writer *w = lk_zalloc(1, sizeof *w);
     w->config = *config;
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->wake, NULL);
     pthread_cond_init(&w->idle, NULL);
-    LK_CHECK(pthread_create(&w->thread, NULL, write_rounds, w) == 0);
-    return w;
+    int error = pthread_create(&w->thread, NULL, write_rounds, w);
+    if (error == 0)
+        return w;
+    writer_release(w);
+    (void)lk_fail(err, LK_RESOURCE_EXHAUSTED, "cannot start the thread that writes counts: %s", strerror(error));
+    return NULL;
 }
 
 void writer_free(struct counts_writer *w)
@@ -373,10 +385,7 @@ void writer_free(struct counts_writer *w)
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->mutex);
     (void)pthread_join(w->thread, NULL);
-    pthread_cond_destroy(&w->wake);
-    pthread_cond_destroy(&w->idle);
-    pthread_mutex_destroy(&w->mutex);
-    free(w);
+    writer_release(w);
 }
 
 void writer_give(struct counts_writer *w, struct counts_job *jobs)

@@ -37,7 +37,8 @@ void counts_log_damage(const struct log *log, const struct lk_err *err);
 void counts_remove(const char *dir, const struct lk_counts_id *id);
 
 struct counts_writer;
-struct counts_writer *writer_new(const struct counts_config *config);
+/* NULL: its thread cannot be started. */
+struct counts_writer *writer_new(const struct counts_config *config, struct lk_err *err);
 void writer_free(struct counts_writer *writer); /* after it has written all; NULL is fine */
 /* Takes the jobs, a list. */
 void writer_give(struct counts_writer *writer, struct counts_job *jobs);

@@ -264,7 +264,9 @@ static enum lk_code start(struct daemon *daemon, struct lk_err *err)
     LK_TRY(make_run_dir(daemon, err));
     LK_TRY(watch_signals(daemon, err));
     daemon->worker = worker_beside();
-    daemon->loop = loop_new();
+    daemon->loop = loop_new(err);
+    if (daemon->loop == NULL)
+        return LK_RESOURCE_EXHAUSTED;
     struct engine_config engine = {.config = &daemon->config,
                                    .loop = daemon->loop,
                                    .log = &daemon->log,

@@ -12,16 +12,20 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
 #define EVENTS_A_TURN 64
+#define OUTSIDE_MS 50 /* between attempts to enter what the kernel had no room for */
 
 struct watcher {
     void (*ready)(void *owner); /* NULL: this descriptor is not watched */
     void *owner;
     uint32_t generation; /* tells an event of an earlier watcher of the same number from ours */
+    uint32_t events;
+    bool entered; /* the kernel has it; else it is tried again soon */
 };
 
 struct loop {
@@ -29,7 +33,7 @@ struct loop {
     bool stopping;
     int64_t now_ms;
     struct watcher *watcher; /* [n_watchers] by descriptor */
-    size_t n_watchers;
+    size_t n_watchers, n_outside; /* of these: not entered */
     uint32_t generation;
     struct loop_timer **heap; /* [1 … n_timers]; heap[0] is not used, since place 0 means "not set" */
     uint32_t n_timers, cap_timers;
@@ -45,11 +49,15 @@ static int64_t clock_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-struct loop *loop_new(void)
+struct loop *loop_new(struct lk_err *err)
 {
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0) {
+        (void)lk_fail(err, LK_RESOURCE_EXHAUSTED, "epoll_create1: %s", strerror(errno));
+        return NULL;
+    }
     struct loop *loop = lk_zalloc(1, sizeof *loop);
-    loop->epoll = epoll_create1(EPOLL_CLOEXEC);
-    LK_CHECK(loop->epoll >= 0);
+    loop->epoll = epoll;
     loop->now_ms = clock_ms();
     return loop;
 }
@@ -87,6 +95,28 @@ static void watcher_room(struct loop *loop, int fd)
     loop->n_watchers = n;
 }
 
+/* The kernel may lack memory, or this user's share of watches be used up: both pass. */
+static void enter(struct loop *loop, int fd)
+{
+    struct watcher *w = &loop->watcher[fd];
+    struct epoll_event event = {.events = w->events,
+                                .data.u64 = (uint64_t)w->generation << 32 | (uint32_t)fd};
+    w->entered = epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+    LK_CHECK(w->entered || errno == ENOMEM || errno == ENOSPC);
+    loop->n_outside += !w->entered;
+}
+
+static void enter_those_outside(struct loop *loop)
+{
+    size_t n = loop->n_watchers;
+    if (loop->n_outside == 0)
+        return;
+    loop->n_outside = 0;
+    for (size_t fd = 0; fd < n; fd++)
+        if (loop->watcher[fd].ready != NULL && !loop->watcher[fd].entered)
+            enter(loop, (int)fd);
+}
+
 void loop_watch(struct loop *loop, int fd, void (*ready)(void *owner), void *owner)
 {
     LK_CHECK(fd >= 0 && ready != NULL);
@@ -94,9 +124,8 @@ void loop_watch(struct loop *loop, int fd, void (*ready)(void *owner), void *own
     struct watcher *w = &loop->watcher[fd];
     LK_CHECK(w->ready == NULL);
     *w = (struct watcher){.ready = ready, .owner = owner, .generation = ++loop->generation};
-    struct epoll_event event = {.events = EPOLLIN,
-                                .data.u64 = (uint64_t)w->generation << 32 | (uint32_t)fd};
-    LK_CHECK(epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+    w->events = EPOLLIN;
+    enter(loop, fd);
 }
 
 void loop_unwatch(struct loop *loop, int fd)
@@ -104,6 +133,7 @@ void loop_unwatch(struct loop *loop, int fd)
     if (fd < 0 || (size_t)fd >= loop->n_watchers || loop->watcher[fd].ready == NULL)
         return;
     loop->watcher[fd].ready = NULL;
+    loop->n_outside -= !loop->watcher[fd].entered;
     /* Fails when the owner closed the descriptor first: the kernel then removed it already. */
     (void)epoll_ctl(loop->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
@@ -111,10 +141,11 @@ void loop_unwatch(struct loop *loop, int fd)
 void loop_want_writable(struct loop *loop, int fd, bool wanted)
 {
     LK_CHECK(fd >= 0 && (size_t)fd < loop->n_watchers && loop->watcher[fd].ready != NULL);
-    struct epoll_event event = {.events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN,
-                                .data.u64 = (uint64_t)loop->watcher[fd].generation << 32 |
-                                            (uint32_t)fd};
-    LK_CHECK(epoll_ctl(loop->epoll, EPOLL_CTL_MOD, fd, &event) == 0);
+    struct watcher *w = &loop->watcher[fd];
+    w->events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    struct epoll_event event = {.events = w->events,
+                                .data.u64 = (uint64_t)w->generation << 32 | (uint32_t)fd};
+    LK_CHECK(!w->entered || epoll_ctl(loop->epoll, EPOLL_CTL_MOD, fd, &event) == 0);
 }
 
 static void run_ready(struct loop *loop, const struct epoll_event *events, int n)
@@ -217,12 +248,13 @@ static void run_due(struct loop *loop)
 
 static int wait_ms(const struct loop *loop)
 {
+    int64_t most = loop->n_outside > 0 ? OUTSIDE_MS : 3600000;
     if (loop->n_timers == 0)
-        return -1;
+        return loop->n_outside > 0 ? OUTSIDE_MS : -1;
     int64_t left = loop->heap[1]->at_ms - clock_ms();
     if (left <= 0)
         return 0;
-    return left > 3600000 ? 3600000 : (int)left;
+    return (int)(left > most ? most : left);
 }
 
 /* --- running --- */
@@ -241,6 +273,7 @@ void loop_run(struct loop *loop)
         int n = epoll_wait(loop->epoll, events, EVENTS_A_TURN, wait_ms(loop));
         LK_CHECK(n >= 0 || errno == EINTR);
         loop->now_ms = clock_ms();
+        enter_those_outside(loop);
         run_ready(loop, events, n);
         run_due(loop);
         if (loop->idle != NULL && !loop->stopping)

@@ -11,7 +11,7 @@
 
 struct loop;
 
-struct loop *loop_new(void);
+struct loop *loop_new(struct lk_err *err); /* NULL: descriptors or memory of the kernel are short */
 void loop_free(struct loop *loop);
 
 int64_t loop_now_ms(const struct loop *loop); /* CLOCK_MONOTONIC when this turn began */

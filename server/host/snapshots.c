@@ -362,6 +362,15 @@ void snapshots_write(struct snapshots *s, const struct lk_recipe *recipe, uint64
     }
 }
 
+static void release(struct snapshots *s)
+{
+    pthread_mutex_destroy(&s->mutex);
+    pthread_cond_destroy(&s->wake);
+    free(s->dir);
+    free(s->list);
+    free(s);
+}
+
 enum lk_code snapshots_open(const char *dir, uint32_t keep, const struct log *log,
                             struct snapshots **ret_snapshots, struct lk_err *err)
 {
@@ -374,7 +383,12 @@ enum lk_code snapshots_open(const char *dir, uint32_t keep, const struct log *lo
     s->last = &s->first;
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->wake, NULL);
-    LK_CHECK(pthread_create(&s->writer, NULL, write_jobs, s) == 0);
+    int error = pthread_create(&s->writer, NULL, write_jobs, s);
+    if (error != 0) {
+        release(s);
+        return lk_fail(err, LK_RESOURCE_EXHAUSTED, "cannot start the thread that writes snapshots: %s",
+                       strerror(error));
+    }
     *ret_snapshots = s;
     return LK_OK;
 }
@@ -388,11 +402,7 @@ void snapshots_close(struct snapshots *s)
     pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&s->mutex);
     pthread_join(s->writer, NULL);
-    pthread_mutex_destroy(&s->mutex);
-    pthread_cond_destroy(&s->wake);
-    free(s->dir);
-    free(s->list);
-    free(s);
+    release(s);
 }
 
 static void drop_queued(struct snapshots *s, struct lk_digest order)

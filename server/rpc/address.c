@@ -78,7 +78,7 @@ char *address_with_port(const char *address, uint16_t port)
 static int directory_lock(const char *path)
 {
     char *copy = lk_strdup(path);
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = TEMP_FAILURE_RETRY(open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 
     free(copy);
     for (int tries = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0; tries++) {

@@ -134,7 +134,7 @@ static const struct lk_source_ops file_ops = {.read_at = file_read_at, .close = 
 enum lk_code lk_file_open(const char *path, struct lk_source **ret_source, struct lk_err *err)
 {
     /* Not blocking: opening a pipe by mistake must not wait for a writer. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (fd < 0)
         return lk_file_fail(err, errno, "cannot open", path);
     struct stat st;

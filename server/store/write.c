@@ -33,9 +33,9 @@ static enum lk_code begin(struct lk_writing *w, const char *path, struct lk_err 
         return lk_file_fail(err, errno, "no random name to write", path);
     w->dir = slash == NULL ? lk_strdup(".") : lk_strndup(path, (size_t)(slash - path) + 1);
     w->temp = lk_format("%s/.lanekeeper-%016llx.tmp", w->dir, (unsigned long long)random);
-    w->fd = open(w->dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    w->fd = TEMP_FAILURE_RETRY(open(w->dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
     if (w->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        w->fd = open(w->temp, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+        w->fd = TEMP_FAILURE_RETRY(open(w->temp, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666));
         w->named = w->fd >= 0;
     }
     return w->fd >= 0 ? LK_OK : lk_file_fail(err, errno, "cannot create", path);
@@ -76,10 +76,10 @@ static enum lk_code give_name(struct lk_writing *w, struct lk_err *err)
 /* A new name is lasting only when its directory is on the disk. */
 static enum lk_code sync_dir(const struct lk_writing *w, struct lk_err *err)
 {
-    int fd = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = TEMP_FAILURE_RETRY(open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return lk_file_fail(err, errno, "cannot open", w->dir);
-    int rc = fsync(fd), error = errno;
+    int rc = TEMP_FAILURE_RETRY(fsync(fd)), error = errno;
     (void)close(fd);
     if (rc != 0 && error != EINVAL) /* some file systems have no such thing */
         return lk_file_fail(err, error, "cannot sync", w->dir);
@@ -101,7 +101,7 @@ enum lk_code lk_file_begin(const char *path, struct lk_writing **ret_writing, st
 enum lk_code lk_file_end(struct lk_writing *w, struct lk_err *err)
 {
     enum lk_code code = LK_OK;
-    if (fsync(w->fd) != 0)
+    if (TEMP_FAILURE_RETRY(fsync(w->fd)) != 0)
         code = lk_file_fail(err, errno, "cannot write", w->path);
     if (code == LK_OK)
         code = give_name(w, err);

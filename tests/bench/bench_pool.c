@@ -194,7 +194,7 @@ static void through_pool(struct bench *b, const char *worker, uint32_t workers)
 {
     struct lk_err err = {.text = ""};
     char what[32];
-    b->loop = loop_new();
+    b->loop = loop_new(NULL);
     struct pool_config config = {.loop = b->loop,
                                  .stream = &b->stream,
                                  .n_streams = 1,

@@ -42,7 +42,7 @@ static void set(struct named *n, struct trace *trace, char name, int64_t at)
 
 START_TEST(timers_run_by_time_and_ties_in_the_order_they_were_set)
 {
-    struct trace t = {.loop = loop_new(), .stop_at = 6};
+    struct trace t = {.loop = loop_new(NULL), .stop_at = 6};
     struct named n[6] = {0};
     int64_t now = loop_now_ms(t.loop);
     set(&n[0], &t, 'd', now - 1);
@@ -61,7 +61,7 @@ END_TEST
 
 START_TEST(setting_a_timer_again_moves_it_and_clearing_removes_it)
 {
-    struct trace t = {.loop = loop_new(), .stop_at = 2};
+    struct trace t = {.loop = loop_new(NULL), .stop_at = 2};
     struct named n[3] = {0};
     int64_t now = loop_now_ms(t.loop);
     set(&n[0], &t, 'x', now - 9);
@@ -80,7 +80,7 @@ END_TEST
 START_TEST(heap_agrees_with_a_sorted_list_after_random_changes)
 {
     enum { N = 300 };
-    struct trace t = {.loop = loop_new()};
+    struct trace t = {.loop = loop_new(NULL)};
     struct named *n = lk_zalloc(N, sizeof *n);
     int64_t now = loop_now_ms(t.loop);
     uint64_t x = 88172645463325252u;
@@ -145,7 +145,7 @@ static void idle_signals(void *owner)
 
 START_TEST(a_timer_that_sets_itself_again_starves_nobody)
 {
-    struct trace t = {.loop = loop_new(), .stop_at = 6};
+    struct trace t = {.loop = loop_new(NULL), .stop_at = 6};
     struct named timer = {.trace = &t, .name = 't'};
     struct named event = {.trace = &t, .name = 'e', .fd = eventfd(0, EFD_CLOEXEC)};
     loop_watch(t.loop, event.fd, drain, &event);
@@ -168,7 +168,7 @@ static void remove_other(void *owner)
 
 START_TEST(a_watcher_removed_in_a_turn_is_not_called_in_it)
 {
-    struct trace t = {.loop = loop_new(), .stop_at = 1};
+    struct trace t = {.loop = loop_new(NULL), .stop_at = 1};
     struct named a = {.trace = &t, .name = 'a', .fd = eventfd(1, EFD_CLOEXEC)};
     struct named b = {.trace = &t, .name = 'b', .fd = eventfd(1, EFD_CLOEXEC)};
     ck_assert_int_eq(a.fd + 1, b.fd);
@@ -197,7 +197,7 @@ static void replace_self(void *owner)
 
 START_TEST(a_descriptor_may_get_a_new_watcher_in_its_own_callback)
 {
-    struct trace t = {.loop = loop_new(), .stop_at = 2};
+    struct trace t = {.loop = loop_new(NULL), .stop_at = 2};
     struct named a = {.trace = &t, .name = 'a', .fd = eventfd(1, EFD_CLOEXEC)};
     loop_watch(t.loop, a.fd, replace_self, &a);
     loop_run(t.loop);
@@ -209,7 +209,7 @@ END_TEST
 
 START_TEST(a_timer_waits_for_its_time_and_the_clock_advances)
 {
-    struct trace t = {.loop = loop_new(), .stop_at = 1};
+    struct trace t = {.loop = loop_new(NULL), .stop_at = 1};
     struct named a = {0};
     int64_t start = loop_now_ms(t.loop);
     set(&a, &t, 'a', start + 30);

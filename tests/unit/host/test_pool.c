@@ -62,7 +62,7 @@ static void too_late(void *owner)
 
 static void fix_start(struct fix *f, uint32_t workers)
 {
-    f->loop = loop_new();
+    f->loop = loop_new(NULL);
     f->worker_path = beside_test("../../lanekeeper-worker-faults");
     f->seen = lk_zalloc(f->corpus.rows, 1);
     f->random = 88172645463325252u;
@@ -641,7 +641,7 @@ START_TEST(the_shipped_worker_has_no_faults)
     struct fix f;
     fix_init(&f, 64, 50, "{\"text\": \"CRASH-ME\"}", 7);
     ck_assert_int_eq(setenv("LK_FAULT_CRASH_TEXT", "CRASH-ME", 1), 0);
-    f.loop = loop_new();
+    f.loop = loop_new(NULL);
     char *shipped = beside_test("../../../lanekeeper-worker");
     loop_free(f.loop);
     fix_start(&f, 0);

@@ -216,7 +216,7 @@ static void fix_start(struct fix *f, enum lie lie)
     f->corpus.stream.vocab = 257;
     (void)snprintf(text, sizeof text, "%d", (int)lie);
     ck_assert_int_eq(setenv(LIE, text, 1), 0);
-    f->loop = loop_new();
+    f->loop = loop_new(NULL);
     struct pool_config config = {.loop = f->loop, .stream = &f->corpus.stream, .n_streams = 1,
                                  .workers = 1, .worker_path = "/proc/self/exe",
                                  .cache_bytes = 1 << 20, .log = on_log, .log_owner = f};

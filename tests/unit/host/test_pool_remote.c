@@ -149,7 +149,7 @@ static void fix_init(struct fix *f, uint32_t timeout_ms)
     *f = (struct fix){.code = LK_UNKNOWN};
     corpus_make(&f->corpus, 64, 20, NULL, 0);
     f->corpus.recipe.drop_crashing = true;
-    f->loop = loop_new();
+    f->loop = loop_new(NULL);
     f->token_file = lk_format("%s/token", f->corpus.dir);
     FILE *file = fopen(f->token_file, "we");
     ck_assert_ptr_nonnull(file);
