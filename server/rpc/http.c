@@ -10,6 +10,7 @@
 #include "base/mem.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <nng/nng.h>
 #include <nng/supplemental/http/http.h>
 #include <pthread.h>
@@ -175,9 +176,11 @@ enum lk_code http_open(const char *where, struct http_server **ret_server, struc
     atomic_init(&server->holders, 1);
     server->last = &server->first;
     server->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    LK_CHECK(server->event >= 0);
+    int error = errno;
     pthread_mutex_init(&server->mutex, NULL);
-    enum lk_code code = start(server, where, err);
+    enum lk_code code = server->event >= 0 ? start(server, where, err)
+                                           : lk_fail(err, LK_RESOURCE_EXHAUSTED,
+                                                     "cannot serve HTTP on %s: eventfd: %s", where, strerror(error));
     if (code != LK_OK) {
         http_close(server);
         return code;
