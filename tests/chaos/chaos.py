@@ -41,6 +41,10 @@ class Skip(Exception):
     """The machine does not allow it; the text says what is missing."""
 
 
+class Missed(Exception):
+    """The fault did not come about (this run made fewer calls): it is not counted."""
+
+
 class Group:
     def __init__(self, module, function, promise, case, where):
         self.name = f"{module.removeprefix('chaos_')}.{function.__name__}"
@@ -153,6 +157,9 @@ class Run:
         fault = Fault(self, key)
         try:
             do(fault, *arguments)
+        except Missed:
+            self.faults -= 1
+            self.survived -= 1    # and is added below
         except Exception as e:    # noqa: BLE001 - what breaks has not survived, the others go on
             self._broken(key, e)
         fault.done(foreign, lambda: len(lk._failed) > before)
