@@ -13,6 +13,10 @@
  *   get STEP…                    any steps, in the order given
  *   check                        reads every held batch again: its tokens must hash as at first
  *   copy u16|u32|i64             the tokens of the newest batch held, copied as that type
+ *   training [KEY=VALUE]…        what a training step is fed with, of the newest batch held, and where that
+ *                                lies; kept until the next one. Keys: dtype labels borders positions
+ *                                cu_seqlens loss_mask document_ids ignore_index (numbers of the header), and
+ *                                quiet=1: no arrays
  *   release                      gives all back, each of them twice
  *   state [STEP] | resume HEX | seek STEP | digest FROM TO | status | info | trace STEP
  *   close                        closes the handle; held batches stay
@@ -38,6 +42,8 @@ struct trainer {
     struct held held[HELD_MAX];
     size_t n_held, hold;
     bool tokens, parts;
+    struct lanekeeper_training training;
+    XXH64_hash_t training_hash;
 };
 
 static void put_hex(const uint8_t *bytes, size_t n)
@@ -166,12 +172,131 @@ static enum lanekeeper_code do_get(struct trainer *t, char *arguments)
     return code;
 }
 
+/* ---- training ---- */
+
+static size_t size_of(const struct lanekeeper_training *g)
+{
+    return g->dtype == LANEKEEPER_I64 ? 8 : 4;
+}
+
+static XXH64_hash_t hash_of_training(const struct lanekeeper_training *g)
+{
+    size_t n = (size_t)g->rows * g->sequence;
+    const void *arrays[] = {g->input_ids, g->labels, g->positions, g->document_ids};
+    XXH64_hash_t hash = 0;
+    for (size_t i = 0; i < 4; i++)
+        if (arrays[i] != NULL)
+            hash = XXH3_64bits_withSeed(arrays[i], n * size_of(g), hash);
+    return g->loss_mask != NULL ? XXH3_64bits_withSeed(g->loss_mask, n, hash) : hash;
+}
+
+static void put_numbers(const char *name, const void *at, size_t n, size_t size)
+{
+    if (at == NULL)
+        return;
+    printf(",\"%s\":[", name);
+    for (size_t i = 0; i < n; i++)
+        printf("%s%lld", i > 0 ? "," : "",
+               size == 8   ? (long long)((const int64_t *)at)[i]
+               : size == 4 ? (long long)((const int32_t *)at)[i]
+                           : (long long)((const uint8_t *)at)[i]);
+    printf("]");
+}
+
+/* The file (its inode) and the offset in it that memory of this process is: the same in two processes means
+ * that they look at the same bytes. 0 and 0: it is no file's. */
+static void place_of(const void *at, unsigned long long *ret_inode, unsigned long long *ret_offset)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    *ret_inode = *ret_offset = 0;
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        unsigned long long begin, end, offset, inode;
+        if (sscanf(line, "%llx-%llx %*s %llx %*s %llu", &begin, &end, &offset, &inode) == 4 &&
+            (uintptr_t)at >= begin && (uintptr_t)at < end && inode != 0) {
+            *ret_inode = inode;
+            *ret_offset = offset + ((uintptr_t)at - begin);
+        }
+    }
+    if (maps != NULL)
+        (void)fclose(maps);
+}
+
+static void put_training(const struct lanekeeper_training *g, bool quiet)
+{
+    size_t n = (size_t)g->rows * g->sequence, size = size_of(g);
+    unsigned long long inode, offset, ids_inode, ids_offset;
+    place_of(g->labels != NULL ? g->labels : g->positions, &inode, &offset);
+    place_of(g->input_ids, &ids_inode, &ids_offset);
+    printf("{\"rows\":%u,\"sequence\":%u,\"shared\":%u,\"inode\":%llu,\"offset\":%llu,\"ids_inode\":%llu,"
+           "\"ids_offset\":%llu,\"n_cu_seqlens\":%u,\"max_seqlen\":%d,\"num_valid_tokens\":%llu",
+           g->rows, g->sequence, g->shared, inode, offset, ids_inode, ids_offset, g->n_cu_seqlens, g->max_seqlen,
+           (unsigned long long)g->num_valid_tokens);
+    if (!quiet) {
+        put_numbers("input_ids", g->input_ids, n, size);
+        put_numbers("labels", g->labels, n, size);
+        put_numbers("positions", g->positions, n, size);
+        put_numbers("document_ids", g->document_ids, n, size);
+        put_numbers("loss_mask", g->loss_mask, n, 1);
+        size_t cu = (g->max_seqlens != NULL ? g->rows : 1) * (size_t)g->n_cu_seqlens;
+        put_numbers("cu_seqlens", g->cu_seqlens, cu, 4);
+        put_numbers("max_seqlens", g->max_seqlens, g->rows, 4);
+    }
+    printf("}\n");
+}
+
+static void set_training(struct lanekeeper_training_options *o, const char *key, long long value)
+{
+    const struct {
+        const char *key;
+        unsigned *field;
+    } known[] = {{"dtype", (unsigned *)&o->dtype},         {"labels", (unsigned *)&o->labels},
+                 {"borders", (unsigned *)&o->borders},     {"positions", (unsigned *)&o->positions},
+                 {"cu_seqlens", (unsigned *)&o->cu_seqlens}, {"loss_mask", &o->loss_mask},
+                 {"document_ids", &o->document_ids}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(key, known[i].key) == 0)
+            *known[i].field = (unsigned)value;
+    if (strcmp(key, "ignore_index") == 0)
+        o->ignore_index = value;
+}
+
+static enum lanekeeper_code do_training(struct trainer *t, char *arguments)
+{
+    struct lanekeeper_training_options options;
+    struct lanekeeper_error error = {0};
+    bool quiet = false;
+    lanekeeper_training_options_init(&options);
+    for (char *word = strtok(arguments, " "); word != NULL; word = strtok(NULL, " ")) {
+        char *value = strchr(word, '=');
+        if (value == NULL)
+            return LANEKEEPER_NOT_FOUND;
+        *value++ = '\0';
+        quiet = quiet || strcmp(word, "quiet") == 0;
+        set_training(&options, word, strtoll(value, NULL, 10));
+    }
+    if (t->n_held == 0)
+        return LANEKEEPER_NOT_FOUND;
+    lanekeeper_training_done(&t->training);
+    enum lanekeeper_code code =
+        lanekeeper_training(&t->held[t->n_held - 1].batch, &options, &t->training, &error);
+    if (code == LANEKEEPER_OK) {
+        t->training_hash = hash_of_training(&t->training);
+        put_training(&t->training, quiet);
+    } else {
+        printf("{\"error\":\"%s\"}\n", error.text);
+    }
+    return code;
+}
+
 static enum lanekeeper_code do_check(struct trainer *t, char *arguments)
 {
     size_t changed = 0;
     (void)arguments;
     for (size_t i = 0; i < t->n_held; i++)
         changed += hash_of(&t->held[i].batch) != t->held[i].hash;
+    if (t->training.rows > 0)
+        changed += hash_of_training(&t->training) != t->training_hash;
     printf("{\"held\":%zu,\"changed\":%zu}\n", t->n_held, changed);
     return LANEKEEPER_OK;
 }
@@ -327,7 +452,7 @@ static const struct {
     {"next", do_next},     {"get", do_get},     {"check", do_check},   {"release", do_release},
     {"show", do_show},     {"hold", do_hold},   {"state", do_state},   {"resume", do_resume},
     {"seek", do_seek},     {"digest", do_digest}, {"status", do_status}, {"info", do_info},
-    {"trace", do_trace},   {"copy", do_copy},
+    {"trace", do_trace},   {"copy", do_copy},     {"training", do_training},
 };
 
 static void obey(struct trainer *t, char *line)
@@ -416,6 +541,7 @@ int main(int argc, char **argv)
     if (t->lk != NULL)
         lanekeeper_close(t->lk);
     (void)do_release(t, line);
+    lanekeeper_training_done(&t->training);
     free(t);
     return 0;
 }
