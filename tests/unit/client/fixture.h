@@ -51,8 +51,6 @@ static inline struct lanekeeper_options options_of(uint32_t lookahead)
     lanekeeper_options_init(&o);
     o.address = address;
     o.lookahead = lookahead;
-    /* nng 1.5.2 may hang as the daemon closes (proto/socket.h), and in the test's process its end of the
-     * connection then stays: the client gives it up after 15 s. */
     o.timeout_ms = 20000;
     return o;
 }

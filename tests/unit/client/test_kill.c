@@ -1,6 +1,6 @@
 /*
- * kill -9 on either side. nng must not be touched before a fork, so each test first makes a spawner:
- * a process that never uses nng, and forks daemons or clients on command.
+ * kill -9 on either side. The false daemon's nng must not be touched before a fork, so each test first makes
+ * a spawner: a process that never uses nng, and forks daemons or clients on command.
  */
 #include "client/c/lanekeeper.h"
 
@@ -13,13 +13,6 @@
 #include <sys/wait.h>
 
 #define T 64u
-
-/* nng 1.5.2 loses the message that a connection was about to hand on when that is closed. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libnng.so\n";
-}
 
 static char dir[64], address[128], handover[128];
 

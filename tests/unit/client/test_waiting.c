@@ -1,13 +1,6 @@
 /* Waiting, daemons that restart or stop, and Digest, which may take long. */
 #include "tests/unit/client/fixture.h"
 
-/* nng 1.5.2 loses the message that a connection was about to hand on when that is closed. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libnng.so\n";
-}
-
 START_TEST(deadline_says_what_was_waited_for)
 {
     struct fake_daemon *f = start(false);
