@@ -323,6 +323,9 @@ struct lanekeeper_training {
  * that came over the wire, or when others made the daemon hold arrays of other options for this step, they
  * are made here, into memory of this process. What they hold is the same.
  *
+ * A batch whose owner is NULL is one that the caller made, of copies for instance; its arrays are then the
+ * caller's to keep as long as I32 input_ids are used.
+ *
  * Any thread, any number of times for a batch; not while another thread releases that batch.
  */
 LK_API enum lanekeeper_code lanekeeper_training(const struct lanekeeper_batch *batch,

@@ -241,7 +241,7 @@ static enum lanekeeper_code make(const struct lanekeeper_batch *batch,
 {
     struct holding *holding = batch->owner;
     struct tally tally = tally_of(batch, o->borders == LANEKEEPER_BORDERS_KEPT);
-    bool shared = lk_training_wish_equal(wish, &holding->made);
+    bool shared = holding != NULL && lk_training_wish_equal(wish, &holding->made);
     struct lk_training_layout layout;
 
     lk_training_layout(wish, shared ? holding->block_rows : batch->rows, batch->sequence, &layout);
@@ -264,7 +264,8 @@ static enum lanekeeper_code make(const struct lanekeeper_batch *batch,
     put_arrays(training, shared ? holding->arrays : block + head, &layout, shared ? holding->skip : 0);
     put_cu_seqlens(batch, o->cu_seqlens, &tally, (int32_t *)(void *)(block + head + arrays),
                    (int32_t *)(void *)(block + head + arrays + cu), training);
-    lkc_holding_hold(holding);
+    if (holding != NULL)
+        lkc_holding_hold(holding);
     ((struct own *)(void *)block)->holding = holding;
     return LANEKEEPER_OK;
 }
@@ -288,7 +289,7 @@ enum lanekeeper_code lanekeeper_training(const struct lanekeeper_batch *batch,
     static const struct lk_training_wish none = {0};
 
     *ret_training = (struct lanekeeper_training){0};
-    if (batch == NULL || batch->owner == NULL)
+    if (batch == NULL || batch->tokens == NULL)
         return fail(error, LANEKEEPER_INVALID_ARGUMENT, "training: no batch, or one that was released");
     if (options == NULL) {
         lanekeeper_training_options_init(&defaults);
@@ -298,7 +299,8 @@ enum lanekeeper_code lanekeeper_training(const struct lanekeeper_batch *batch,
     if (code != LANEKEEPER_OK)
         return code;
     struct lk_training_wish wish = wish_of(options);
-    lkc_wish_set(((struct holding *)batch->owner)->wish, for_daemon(&wish) ? wish : none);
+    if (batch->owner != NULL)
+        lkc_wish_set(((struct holding *)batch->owner)->wish, for_daemon(&wish) ? wish : none);
     return make(batch, options, &wish, ret_training, error);
 }
 
@@ -307,7 +309,9 @@ void lanekeeper_training_done(struct lanekeeper_training *training)
     if (training == NULL)
         return;
     if (training->owner != NULL) {
-        lkc_holding_drop(((struct own *)training->owner)->holding);
+        struct own *own = training->owner;
+        if (own->holding != NULL)
+            lkc_holding_drop(own->holding);
         free(training->owner);
     }
     *training = (struct lanekeeper_training){0};
