@@ -137,9 +137,7 @@ def _load() -> ctypes.CDLL:
 
 def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
     for name, (result, arguments) in _PROTOTYPES.items():
-        function = getattr(library, name, None)
-        if function is None:
-            continue
+        function = getattr(library, name)
         function.restype = result
         function.argtypes = arguments
     return library

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from .batch import Batch, _getpid, view, writable_alias
+from .batch import Batch, Lease, _getpid, view, writable_alias
 from .errors import FailedPrecondition, InvalidArgument, error_of
 
 _LABELS = {True: _native.LABELS_SHIFTED, "shifted": _native.LABELS_SHIFTED, "same": _native.LABELS_SAME,
@@ -28,11 +28,12 @@ _DTYPES = {np.dtype(np.int32): (_native.I32, "<i4"), np.dtype(np.int64): (_nativ
 class _Arrays:
     """What lanekeeper_training made, until the last array that looks at it is gone."""
 
-    __slots__ = ("raw", "pid")
+    __slots__ = ("raw", "pid", "lease")
 
-    def __init__(self) -> None:
+    def __init__(self, lease: Lease) -> None:
         self.raw = _native.Training()
         self.pid = _getpid()
+        self.lease = lease    # of a copy, the memory of int32 input_ids
 
     def __del__(self, done: Any = _native.lib.lanekeeper_training_done, byref: Any = ctypes.byref,
                 getpid: Any = _getpid) -> None:
@@ -165,7 +166,7 @@ def make(batch: Batch, labels: bool | str = True, positions: bool | str = True, 
         kind, _choose(_LABELS, "labels", labels), _choose(_BORDERS, "borders", borders),
         _choose(_POSITIONS, "positions", positions), _choose(_CU_SEQLENS, "cu_seqlens", cu_seqlens),
         bool(loss_mask), bool(document_ids), ignore_index)
-    made, error = _Arrays(), _native.Error()
+    made, error = _Arrays(batch._held()), _native.Error()
     code = _native.lib.lanekeeper_training(ctypes.byref(batch._raw()), ctypes.byref(options),
                                            ctypes.byref(made.raw), ctypes.byref(error))
     if code != 0:
