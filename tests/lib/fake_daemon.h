@@ -9,6 +9,7 @@
 #include "proto/batch.h"
 #include "proto/envelope.h"
 #include "proto/lanekeeper.pb-c.h"
+#include "proto/training.h"
 #include "rpc/handover.h"
 #include "rpc/server.h"
 
@@ -49,7 +50,14 @@ enum fake_fault {
     FAKE_NO_REGION, /* shared: a region that is not there */
     FAKE_STOPPING,  /* GetBatch and Digest fail with UNAVAILABLE */
     FAKE_SHORT_LIST, /* Digest gives a step too few */
-    FAKE_HOLD_LATE  /* Digest from step 128 on waits until its deadline */
+    FAKE_HOLD_LATE,  /* Digest from step 128 on waits until its deadline */
+    FAKE_TRAINING_OUTSIDE, /* training arrays: beyond the region */
+    FAKE_TRAINING_ODD,     /* at an odd place */
+    FAKE_TRAINING_SHORT,   /* of fewer bytes than they take */
+    FAKE_TRAINING_LONG,    /* of more bytes than there are numbers for */
+    FAKE_TRAINING_UNKNOWN, /* of a kind that does not exist */
+    FAKE_TRAINING_INLINE,  /* with a batch that came inline */
+    FAKE_TRAINING_OTHER    /* good ones, but not those that were asked for */
 };
 
 struct fake_slot {
@@ -81,7 +89,7 @@ struct fake_daemon {
     int stop; /* eventfd */
     int memory;
     uint8_t *at;
-    size_t slot_bytes;
+    size_t slot_bytes, area_bytes; /* areas for training arrays lie behind the slots, one for each */
     struct fake_slot *slot;
     struct fake_lease *lease; /* number n at [n - 1] */
     uint32_t n_leases, lease_room;
@@ -92,6 +100,7 @@ struct fake_daemon {
 
     atomic_int fault;
     atomic_uint leases_held; /* now */
+    atomic_uint trainings;   /* batches that came with training arrays */
     atomic_uint clients;     /* of the hand-over */
     atomic_uint asked[FAKE_STEPS_SEEN];
     atomic_uint refused;     /* FAKE_STOPPING: so many times */
@@ -274,6 +283,42 @@ static inline void fake_spoil_block(uint8_t *block, size_t *bytes, enum fake_fau
     }
 }
 
+/* Makes the training arrays that are asked for, of all rows of the slot. */
+static inline void fake_training(struct fake_daemon *f, const Lk__GetBatchRequest *q, uint32_t slot,
+                                 Lk__GetBatchReply *reply)
+{
+    enum fake_fault fault = (enum fake_fault)atomic_load(&f->fault);
+    struct lk_training_wish wish = {q->training, q->ignore_index};
+    struct lk_training_layout layout;
+    const uint8_t *block = f->at + slot * f->slot_bytes;
+    const struct lk_batch_head *head = (const struct lk_batch_head *)(const void *)block;
+    const struct lk_batch_row *row = (const struct lk_batch_row *)(const void *)(head + 1);
+    const uint32_t *ids = (const uint32_t *)(const void *)(block + head->tokens_at);
+    const struct lk_batch_part *part = (const struct lk_batch_part *)(const void *)(block + head->parts_at);
+
+    if (wish.flags == 0)
+        return;
+    if (fault == FAKE_TRAINING_OTHER)
+        wish.flags ^= LK_TRAINING_DOCUMENT_IDS;
+    atomic_fetch_add(&f->trainings, 1);
+    reply->training_offset = f->slot_bytes * f->config.slots + slot * f->area_bytes;
+    lk_training_layout(&wish, FAKE_ROWS, f->config.tokens, &layout);
+    for (uint32_t r = 0; r < FAKE_ROWS; r++)
+        lk_training_row(&wish, &layout, f->at + reply->training_offset, r, ids + (size_t)r * head->tokens,
+                        &row[r], part + row[r].first_part);
+    reply->training = fault == FAKE_TRAINING_UNKNOWN ? wish.flags | 0x200 : wish.flags;
+    reply->ignore_index = wish.ignore_index;
+    reply->training_bytes = layout.bytes;
+    if (fault == FAKE_TRAINING_OUTSIDE)
+        reply->training_offset = UINT64_MAX - 63;
+    if (fault == FAKE_TRAINING_ODD)
+        reply->training_offset += 8;
+    if (fault == FAKE_TRAINING_SHORT)
+        reply->training_bytes -= 64;
+    if (fault == FAKE_TRAINING_LONG)
+        reply->training_bytes = UINT64_MAX - reply->training_offset + 65;
+}
+
 static inline void fake_batch(struct fake_daemon *f, struct rpc_call *call, const Lk__GetBatchRequest *q)
 {
     enum fake_fault fault = (enum fake_fault)atomic_load(&f->fault);
@@ -301,7 +346,9 @@ static inline void fake_batch(struct fake_daemon *f, struct rpc_call *call, cons
         if (fault == FAKE_OUTSIDE)
             reply.offset = UINT64_MAX - 7;
         reply.lease = fake_lease_new(f, q->client_id, (uint32_t)slot);
+        fake_training(f, q, (uint32_t)slot, &reply);
     } else {
+        reply.training = fault == FAKE_TRAINING_INLINE ? LK_TRAINING_WANTED | LK_TRAINING_OF_ROW : 0;
         block = lk_alloc(f->slot_bytes);
         slice = (struct rpc_slice){block, fake_fill(block, q->step, first, end - first, f->config.tokens)};
         fake_spoil_block(block, &slice.bytes, fault);
@@ -460,7 +507,7 @@ static inline void *fake_run(void *arg)
 
 static inline void fake_memory(struct fake_daemon *f)
 {
-    size_t bytes = f->slot_bytes * f->config.slots;
+    size_t bytes = (f->slot_bytes + f->area_bytes) * f->config.slots;
     f->memory = memfd_create("lk-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     LK_CHECK(f->memory >= 0 && ftruncate(f->memory, (off_t)bytes) == 0);
     f->at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->memory, 0);
@@ -479,6 +526,7 @@ static inline struct fake_daemon *fake_start(const struct fake_config *config)
 
     f->config = *config;
     f->slot_bytes = (fake_block_bytes(config->tokens) + 4095) / 4096 * 4096;
+    f->area_bytes = (lk_training_bytes_max(FAKE_ROWS, config->tokens) + 4095) / 4096 * 4096;
     f->slot = lk_zalloc(config->slots, sizeof *f->slot);
     f->stop = eventfd(0, EFD_CLOEXEC);
     f->memory = -1;
@@ -488,7 +536,7 @@ static inline struct fake_daemon *fake_start(const struct fake_config *config)
     }
     if (config->handover != NULL) {
         fake_memory(f);
-        uint64_t bytes = f->slot_bytes * config->slots;
+        uint64_t bytes = (f->slot_bytes + f->area_bytes) * config->slots;
         struct handover_config h = {.path = config->handover, .socket_mode = 0600, .regions = &f->memory,
                                     .region_bytes = &bytes, .n_regions = 1, .clients_max = FAKE_CLIENTS_MAX,
                                     .ops = &ops, .owner = f};
@@ -507,7 +555,7 @@ static inline void fake_stop(struct fake_daemon *f)
     handover_close(f->handover);
     rpc_server_close(f->rpc);
     if (f->at != NULL)
-        (void)munmap(f->at, f->slot_bytes * f->config.slots);
+        (void)munmap(f->at, (f->slot_bytes + f->area_bytes) * f->config.slots);
     if (f->memory >= 0)
         close(f->memory);
     close(f->stop);
