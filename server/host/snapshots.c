@@ -161,6 +161,7 @@ struct head {
     uint32_t state_bytes, packed_bytes;
 };
 
+/* All versions keep the first 56 bytes as they are, so that another one is told from damage. */
 static enum lk_code get_head(const char *path, const struct lk_buf *file, struct head *ret_head,
                              struct lk_err *err)
 {
@@ -271,16 +272,32 @@ static void prune(struct snapshots *s, const struct job *job)
     free(list);
 }
 
+/* Another server may have written it: then it is the same. A damaged one is made anew; one that cannot be
+ * read, or that a later version wrote, is left alone. */
+static bool is_there(const char *path, const struct job *job)
+{
+    struct lk_buf file = {0};
+    struct head head;
+    struct lk_err err;
+    enum lk_code code = lk_file_read_all(path, STATE_MAX + HEAD_BYTES, &file, &err);
+    if (code == LK_OK)
+        code = get_head(path, &file, &head, &err);
+    lk_buf_done(&file);
+    if (code == LK_OK)
+        return lk_digest_equal(head.order, job->order) && head.lane == job->lane &&
+               head.position == job->position;
+    return code != LK_NOT_FOUND && code != LK_DATA_LOSS;
+}
+
 static void write_job(struct snapshots *s, const struct job *job)
 {
     struct lk_buf file = {0};
     struct lk_err err;
-    struct stat there;
     char *name = name_of(job->order, job->lane, job->position);
     char *path = lk_format("%s/%s", s->dir, name);
     enum lk_code code = LK_OK;
 
-    if (stat(path, &there) != 0) {
+    if (!is_there(path, job)) {
         put_file(job, &file);
         code = lk_file_write_atomic(path, file.data, file.len, &err);
         if (code != LK_OK)
