@@ -205,14 +205,14 @@ def counted(run, like, program, prefix=False):
 def daemon(run):
     """The nth system call of the daemon fails: all kinds, each n, every error that the kernel may give"""
     like = template(run)
-    strike_each(run, counted(run, like, "lanekeeperd"), 26, in_daemon, like, "lanekeeperd")
+    strike_each(run, counted(run, like, "lanekeeperd"), 16, in_daemon, like, "lanekeeperd")
 
 
 @chaos.group("The same digests: an error is tried again, a worker that ends is replaced; no row is lost to a fault that passes.")
 def worker(run):
     """The nth system call of the workers fails"""
     like = template(run)
-    strike_each(run, counted(run, like, "lanekeeper-worker"), 12, in_daemon, like, "lanekeeper-worker")
+    strike_each(run, counted(run, like, "lanekeeper-worker"), 8, in_daemon, like, "lanekeeper-worker")
 
 
 @chaos.group("The call fails with a code and a text, or nothing is noticed; what came before is right, and the trainer started again "
@@ -220,7 +220,7 @@ def worker(run):
 def trainer(run):
     """The nth system call of a trainer, in the client library, fails"""
     like = template(run)
-    strike_each(run, counted(run, like, "trainer", prefix=True), 14, in_trainer, like)
+    strike_each(run, counted(run, like, "trainer", prefix=True), 10, in_trainer, like)
 
 
 def in_trainer(fault, like, kind, n, what):
@@ -305,5 +305,5 @@ def tools(run):
         if done.returncode != 0:
             raise lk.Failure(f"{tool}: {done.stderr}")
         expected = (output_of(done, box), files_of(box.path / folder) if folder else None)
-        for kind, n, what in dict.fromkeys(faults_of(run, shim.calls(), 8)):
+        for kind, n, what in dict.fromkeys(faults_of(run, shim.calls(), 6)):
             run.strike(f"{tool}, {kind} {n}: {what}", in_tool, like, tool, expected, kind, n, what)
