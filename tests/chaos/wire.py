@@ -212,7 +212,7 @@ class Link:
                 self._messages(source, sink, up)
             else:
                 self._bytes(source, sink, up)
-        except OSError:
+        except (OSError, ValueError):    # it was closed, perhaps between two calls
             pass
         if not self.gone:
             self.close()
