@@ -191,6 +191,11 @@ bool source_takes_part(const struct source *s, uint32_t d)
     return s->draw[d].takes_part && !s->ended;
 }
 
+bool source_drawn_out(const struct source *s, uint32_t d)
+{
+    return s->draw[d].planned_out && s->draw[d].n == 0;
+}
+
 uint32_t source_parts(const struct source *s)
 {
     uint32_t n = 0;

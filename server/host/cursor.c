@@ -187,18 +187,20 @@ static struct lk_lane *seek_lane(struct cursor *c, uint32_t l, uint64_t position
     return copy;
 }
 
-/* A dataset of which no lane got a record though all are through with it has been dropped as a whole:
- * that is no mixture anybody asked for. (One that repeats is noticed by each lane itself.) */
+/* A dataset of which no lane got a record though all have drawn it out has been dropped as a whole:
+ * that is no mixture anybody asked for. (One that repeats is noticed by each lane itself; one that is left
+ * undrawn, as another one has ended the lanes, is no such thing.) */
 static void check_barren(struct cursor *c)
 {
     for (uint32_t d = 0; d < c->recipe->n_datasets && c->active == c->recipe->lanes; d++) {
-        uint64_t records = 0, taking_part = 0;
+        uint64_t records = 0;
+        bool drawn_out = true;
         for (uint32_t l = 0; l < c->recipe->lanes; l++) {
             const struct source *source = lane_source(c->lane[l].lane);
             records += source_counts(source, d)->records;
-            taking_part += source_takes_part(source, d);
+            drawn_out = drawn_out && source_drawn_out(source, d);
         }
-        if (records > 0 || taking_part > 0)
+        if (records > 0 || !drawn_out)
             continue;
         struct lk_err err;
         (void)lk_fail(&err, LK_FAILED_PRECONDITION,
