@@ -174,6 +174,16 @@ $(TEST_BIN): $(BUILD)/%: $(BUILD)/%.o
 	@echo "  LD  $@"
 	@$(LINK_TEST)
 
+# The simulator: the pure part and the engine's own files, object by object; what they touch of the world is
+# in tests/sim under the same headers (tests/sim/README.md).
+SIM_HOST := arena assemble blocks counted cursor engine measure reply report requests slots
+SIM_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/sim/*.c)) $(filter $(SIM_HOST:%=server/host/%.c),$(wildcard server/host/*.c)))
+SIM_BIN  := $(BUILD)/tests/sim/sim
+$(SIM_BIN): $(SIM_OBJ) $(foreach l,core seq base,$(call lib_of,$(l))) $(PROTO_LIB)
+	@echo "  LD  $@"
+	@$(CC) $(LDFLAGS) -Wl,--wrap=lk_check_failed,--wrap=slots_take -o $@ $(filter %.o,$^) \
+		-Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lprotobuf-c -lxxhash
+
 # What is fuzzed replays a corpus here, and is driven by libFuzzer in a build with LIBFUZZER=1.
 FUZZ_BIN := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BIN))
 ifdef LIBFUZZER
