@@ -23,6 +23,8 @@ log = logging.getLogger("lanekeeper")
 
 _lib = _native.lib
 _next = _lib.lanekeeper_next
+_where = _lib.lanekeeper_step
+_seek = _lib.lanekeeper_seek
 _byref = ctypes.byref
 _SHARED = {None: _native.SHARED_AUTO, False: _native.SHARED_NEVER, True: _native.SHARED_ALWAYS}
 _STATE_VERSION = 1
@@ -104,7 +106,7 @@ class Stream:
         self._failure: list[BaseException] = []
         self._watch: Any = _native.Interrupted(_watching(self._daemon, self._failure).send)
         self._connect(lookahead, timeout, step, state, shared)
-        self._step: int = _lib.lanekeeper_step(self._handle)
+        self._step: int = _where(self._handle)
         _open.add(self)
 
     # ---- connecting, and the end ----
@@ -191,20 +193,24 @@ class Stream:
             "open a Stream in the child itself; with a torch DataLoader, use num_workers=0: the daemon's workers do "
             "the work, and look-ahead hides the waiting")
 
+    def _begin(self) -> ctypes.c_void_p:
+        """The handle, for a call; under the lock."""
+        if self._busy:    # only a signal handler gets here: the lock is this thread's
+            raise FailedPrecondition("a call on this stream is being interrupted by a signal handler, in which "
+                                     "only state_dict() and what asks no daemon may be used")
+        if self._handle is None:
+            raise FailedPrecondition("this stream is closed")
+        return self._handle
+
     @contextmanager
     def _calling(self) -> Iterator[ctypes.c_void_p]:
-        """The handle, for one call."""
-        if self._pid != _getpid():
+        if self._pid != _getpid():    # before the lock, which a thread that is not here may hold
             raise self._foreign()
         with self._lock:
-            if self._busy:    # only a signal handler gets here: the lock is this thread's
-                raise FailedPrecondition("a call on this stream is being interrupted by a signal handler, in which "
-                                         "only state_dict() and what asks no daemon may be used")
-            if self._handle is None:
-                raise FailedPrecondition("this stream is closed")
+            handle = self._begin()
             self._busy = True
             try:
-                yield self._handle
+                yield handle
             finally:
                 self._busy = False
 
@@ -227,21 +233,30 @@ class Stream:
 
         The step counts as used once this returns; after any failure, Ctrl-C included, the same step is next.
         """
-        with self._calling() as handle:
-            lease = Lease()
-            try:
-                while (code := _next(handle, _byref(lease.raw))) != 0:
-                    if code == Code.OUT_OF_RANGE:
-                        raise StopIteration
-                    self._check(handle, code)
+        if self._pid != _getpid():
+            raise self._foreign()
+        lease = Lease()
+        try:
+            with self._lock:
+                handle = self._begin()
+                self._busy = True
+                try:
+                    if _where(handle) != self._step:    # what C gave did not arrive: see below
+                        _seek(handle, self._step)
+                    while (code := _next(handle, _byref(lease.raw))) != 0:
+                        if code == Code.OUT_OF_RANGE:
+                            raise StopIteration
+                        self._check(handle, code)
+                finally:
+                    self._busy = False
                 batch = Batch(lease)
-                if self._copy:
-                    batch = batch.copy()
-            except BaseException:
-                _lib.lanekeeper_seek(handle, self._step)
-                raise
-            self._step = batch.step + 1
-        return batch
+                self._step = batch.step + 1
+        except BaseException:
+            # A signal handler's exception may come as late as when the lock is released.
+            if lease.raw.tokens and self._step == lease.raw.step + 1:
+                self._step -= 1
+            raise
+        return batch.copy() if self._copy else batch
 
     def __getitem__(self, step: int) -> Batch:
         """The batch of any step, past or to come, without moving where iterating goes on.
@@ -270,7 +285,7 @@ class Stream:
     def seek(self, step: int) -> None:
         """Iterating goes on at @step."""
         with self._calling() as handle:
-            _lib.lanekeeper_seek(handle, _in_range("step", step, 2**64 - 1))
+            _seek(handle, _in_range("step", step, 2**64 - 1))
             self._step = step
 
     def skip(self, steps: int) -> None:
@@ -319,9 +334,9 @@ class Stream:
         packed = _state_bytes(state_dict)
         with self._calling() as handle:
             self._check(handle, _lib.lanekeeper_resume(handle, packed, len(packed)))
-            step = int(_lib.lanekeeper_step(handle))
+            step = int(_where(handle))
             if step != state_dict["step"]:
-                _lib.lanekeeper_seek(handle, self._step)
+                _seek(handle, self._step)
                 raise DataLoss(f"the state says step {state_dict['step']!r}, and means {step}: it was changed by hand",
                                "to go on elsewhere use seek(step) or skip(steps)")
             self._step = step
