@@ -81,8 +81,11 @@ static bool rows_check(const struct lanekeeper_batch *batch, uint32_t datasets, 
         uint64_t tokens = 0;
         if (row->first_part > batch->n_parts || row->n_parts > batch->n_parts - row->first_part)
             return no(ret_why, n, "a row's parts are out of bounds");
-        for (uint32_t k = 0; k < row->n_parts; k++) {
+        /* No piece is empty: so a row has as many as tokens at most, whatever the table's length. */
+        for (uint32_t k = 0; k < row->n_parts && tokens <= batch->sequence; k++) {
             tokens += batch->part[row->first_part + k].tokens;
+            if (batch->part[row->first_part + k].tokens == 0)
+                return no(ret_why, n, "a part is empty");
             if (batch->part[row->first_part + k].dataset >= datasets)
                 return no(ret_why, n, "a part is of an unknown dataset");
         }

@@ -226,7 +226,7 @@ static void refused_for_now(struct lanekeeper *h, struct call *call, unsigned co
 static void take_error(struct lanekeeper *h, struct call *call, const struct lk_envelope *e)
 {
     Lk__Error *error = lk__error__unpack(NULL, e->header_bytes, e->header);
-    const char *detail = error == NULL ? "" : error->detail;
+    const char *detail = error == NULL || error->detail[0] == '\0' ? "the daemon gave no reason" : error->detail;
     unsigned code = e->status > LANEKEEPER_UNAUTHENTICATED ? LANEKEEPER_UNKNOWN : e->status;
 
     if (passes(code)) {
