@@ -32,26 +32,71 @@ static void push(struct points *points, uint32_t point)
 
 enum { S = 0xac00, L = 0x1100, V = 0x1161, T = 0x11a7, SN = 11172, LN = 19, VN = 21, TN = 28 };
 
+#define POINTS 0x110000u
+
+/* The tables, spread out by character once: looking through them for each would take nearly all of the time. */
+static struct spread {
+    uint8_t class[POINTS];
+    uint16_t canonical[POINTS], compatible[POINTS]; /* number in its table + 1; 0: not there */
+    uint16_t composition[POINTS];                   /* of the first with this left part, + 1 */
+    uint16_t *next;                                 /* [lk_compositions_n] with the same left part, + 1 */
+    uint32_t lower[POINTS];
+    uint8_t accent[POINTS];
+} spread;
+
+static void spread_parts(const struct lk_decompositions *table, uint16_t *to)
+{
+    LK_CHECK(table->n < UINT16_MAX);
+    for (size_t i = table->n; i-- > 0;)
+        to[table->items[i].point] = (uint16_t)(i + 1);
+}
+
+static void spread_case(void)
+{
+    for (uint32_t point = 0; point < POINTS; point++)
+        spread.lower[point] = point;
+    for (size_t i = lk_case_ranges_n; i-- > 0;) {
+        const struct lk_case_range *range = &lk_case_ranges[i];
+        for (uint32_t point = range->first; point <= range->last; point += range->step)
+            spread.lower[point] = point + (uint32_t)range->distance;
+    }
+}
+
+static void spread_all(void)
+{
+    if (spread.next != NULL)
+        return;
+    for (size_t i = lk_ccc_ranges_n; i-- > 0;)
+        memset(spread.class + lk_ccc_ranges[i].first, (int)lk_ccc_ranges[i].value,
+               lk_ccc_ranges[i].last - lk_ccc_ranges[i].first + 1);
+    for (size_t i = 0; i < lk_accent_ranges_n; i++)
+        memset(spread.accent + lk_accent_ranges[i].first, 1,
+               lk_accent_ranges[i].last - lk_accent_ranges[i].first + 1);
+    spread_parts(&lk_canonical, spread.canonical);
+    spread_parts(&lk_compatible, spread.compatible);
+    spread_case();
+    spread.next = lk_zalloc(lk_compositions_n + 1, sizeof *spread.next);
+    for (size_t i = lk_compositions_n; i-- > 0;) {
+        spread.next[i] = spread.composition[lk_compositions[i].left];
+        spread.composition[lk_compositions[i].left] = (uint16_t)(i + 1);
+    }
+}
+
 static unsigned class_of(uint32_t point)
 {
-    for (size_t i = 0; i < lk_ccc_ranges_n; i++)
-        if (point >= lk_ccc_ranges[i].first && point <= lk_ccc_ranges[i].last)
-            return lk_ccc_ranges[i].value;
-    return 0;
+    return spread.class[point];
 }
 
 /* The parts of @point in a table; false: it has none there. */
-static bool push_parts(struct points *out, const struct lk_decompositions *table, uint32_t point)
+static bool push_parts(struct points *out, const struct lk_decompositions *table, const uint16_t *number,
+                       uint32_t point)
 {
-    for (size_t i = 0; i < table->n; i++) {
-        const struct lk_decomposition *d = &table->items[i];
-        if (d->point != point)
-            continue;
-        for (size_t j = 0; j < d->n; j++)
-            push(out, table->pool[d->start + j]);
-        return true;
-    }
-    return false;
+    if (number[point] == 0)
+        return false;
+    const struct lk_decomposition *d = &table->items[number[point] - 1];
+    for (size_t j = 0; j < d->n; j++)
+        push(out, table->pool[d->start + j]);
+    return true;
 }
 
 static void decompose(struct points *out, bool compatible, uint32_t point)
@@ -63,8 +108,8 @@ static void decompose(struct points *out, bool compatible, uint32_t point)
             push(out, T + (point - S) % TN);
         return;
     }
-    if ((!compatible || !push_parts(out, &lk_compatible, point)) &&
-        !push_parts(out, &lk_canonical, point))
+    if ((!compatible || !push_parts(out, &lk_compatible, spread.compatible, point)) &&
+        !push_parts(out, &lk_canonical, spread.canonical, point))
         push(out, point);
 }
 
@@ -91,9 +136,9 @@ static uint32_t composed(uint32_t left, uint32_t right)
         return S + ((left - L) * VN + right - V) * TN;
     if (left >= S && left < S + SN && (left - S) % TN == 0 && right > T && right < T + TN)
         return left + right - T;
-    for (size_t i = 0; i < lk_compositions_n; i++)
-        if (lk_compositions[i].left == left && lk_compositions[i].right == right)
-            return lk_compositions[i].composed;
+    for (size_t i = spread.composition[left]; i > 0; i = spread.next[i - 1])
+        if (lk_compositions[i - 1].right == right)
+            return lk_compositions[i - 1].composed;
     return 0;
 }
 
@@ -149,20 +194,12 @@ static void take_form(enum lk_form form, const struct lk_buf *text, struct lk_bu
 
 static uint32_t lower(uint32_t point)
 {
-    for (size_t i = 0; i < lk_case_ranges_n; i++) {
-        const struct lk_case_range *range = &lk_case_ranges[i];
-        if (point >= range->first && point <= range->last && (point - range->first) % range->step == 0)
-            return point + (uint32_t)range->distance;
-    }
-    return point;
+    return spread.lower[point];
 }
 
 static bool is_accent(uint32_t point)
 {
-    for (size_t i = 0; i < lk_accent_ranges_n; i++)
-        if (point >= lk_accent_ranges[i].first && point <= lk_accent_ranges[i].last)
-            return true;
-    return false;
+    return spread.accent[point] != 0;
 }
 
 static bool is_space(const struct lk_unicode *unicode, uint32_t point)
@@ -247,33 +284,59 @@ static void add(struct lk_normal *normal, struct step step)
     LK_CHECK(lk_normal_add(normal, made));
 }
 
+/* Building takes far longer than a text, so what was built is kept, for as long as its place is not wanted. */
+static const struct lk_normal *built(const struct lk_unicode *unicode, const struct step *steps, size_t n)
+{
+    static struct {
+        struct step steps[STEPS];
+        size_t n;
+        struct lk_normal normal;
+    } kept[256];
+    size_t place = n;
+
+    for (size_t i = 0; i < n; i++)
+        place = place * 31 + (size_t)steps[i].kind * 7 + (size_t)(steps[i].from[0] + 3 * steps[i].to[0]);
+    place %= sizeof kept / sizeof *kept;
+    bool same = kept[place].n == n;
+    for (size_t i = 0; same && i < n; i++)
+        same = kept[place].steps[i].kind == steps[i].kind && kept[place].steps[i].from == steps[i].from &&
+               kept[place].steps[i].to == steps[i].to;
+    if (same)
+        return &kept[place].normal;
+    lk_normal_done(&kept[place].normal);
+    kept[place].normal = (struct lk_normal){0};
+    kept[place].n = n;
+    for (size_t i = 0; i < n; i++) {
+        kept[place].steps[i] = steps[i];
+        add(&kept[place].normal, steps[i]);
+    }
+    lk_normal_build(&kept[place].normal, unicode);
+    return &kept[place].normal;
+}
+
 static void check(const struct lk_unicode *unicode, const struct step *steps, size_t n, const uint8_t *text,
                   size_t text_n)
 {
-    struct lk_normal normal = {0};
+    const struct lk_normal *normal = built(unicode, steps, n);
     struct lk_normal_scratch scratch = {0};
     struct lk_buf want = {0};
     const uint8_t *got = NULL;
     size_t got_n = 0;
 
     lk_buf_put(&want, text, text_n);
-    for (size_t i = 0; i < n; i++) {
-        add(&normal, steps[i]);
+    for (size_t i = 0; i < n; i++)
         by_the_book(unicode, steps[i], &want);
-    }
-    lk_normal_build(&normal, unicode);
-    lk_normal_apply(&normal, &scratch, text, text_n, &got, &got_n);
+    lk_normal_apply(normal, &scratch, text, text_n, &got, &got_n);
     LK_CHECK(got_n == want.len && (got_n == 0 || memcmp(got, want.data, got_n) == 0));
-    if (lk_normal_quick(&normal, text, text_n))
+    if (lk_normal_quick(normal, text, text_n))
         LK_CHECK(got_n == text_n && (got_n == 0 || memcmp(got, text, got_n) == 0));
     if (n == 1 && steps[0].kind <= LK_NORMAL_NFKD) {
         uint8_t *again = lk_fuzz_copy(want.data, want.len);
-        lk_normal_apply(&normal, &scratch, again, want.len, &got, &got_n);
+        lk_normal_apply(normal, &scratch, again, want.len, &got, &got_n);
         LK_CHECK(got_n == want.len && (got_n == 0 || memcmp(got, want.data, got_n) == 0));
         free(again);
     }
     lk_normal_scratch_done(&scratch);
-    lk_normal_done(&normal);
     lk_buf_done(&want);
 }
 
@@ -286,6 +349,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
     if (unicode.pages == NULL)
         lk_unicode_init(&unicode);
+    spread_all();
     for (size_t i = 0; i < steps_n; i++) {
         steps[i].kind = (enum lk_normal_kind)(lk_fuzz_byte(&input) % KINDS);
         uint8_t strings = lk_fuzz_byte(&input);

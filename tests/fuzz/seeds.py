@@ -143,9 +143,9 @@ def shards(rng):
         yield bytes([1, rng.randrange(256)]) + packed + gzip.compress(text[:5], 1, mtime=0)
         for frame in zstd_frames(text):
             yield bytes([2, rng.randrange(256)]) + frame
-            yield bytes([2, 255]) + frame + bytes.fromhex("502a4d1803000000") + b"xyz" + frame
-    yield bytes([1, 255]) + gzip.compress(b"\n" * 3000000, mtime=0)  # small, and large when decoded
-    yield from (bytes([2, 255]) + frame for frame in zstd_frames(b"a" * 3000000))
+            yield bytes([2, 255]) + frame + bytes.fromhex("502a4d180300000") + b"xyz" + frame
+    yield bytes([1, 255]) + gzip.compress(b"\n" * 300000, mtime=0)  # small, and large when decoded
+    yield from (bytes([2, 255]) + frame for frame in zstd_frames(b"a" * 300000))
 
 
 def zstd_frames(text):
@@ -155,6 +155,25 @@ def zstd_frames(text):
     head = bytes.fromhex("28b52ffd00")  # no single segment, no content size
     yield head + b"\x00" + (len(text[:99]) << 3 | 1).to_bytes(3, "little") + text[:99]
     yield head + b"\x50" + (min(len(text), 4000) << 3 | 3).to_bytes(3, "little") + b"z"
+
+
+def conversations(rng):
+    """With a client: right answers, with a change here and there."""
+    for number in range(100):
+        handover = bytes([0]) if rng.random() < 0.6 else bytes([rng.randrange(256)] + [rng.randrange(8) for _ in range(6)])
+        calls = bytes(rng.randrange(8) for _ in range(12))
+        answers = b""
+        for _ in range(10):
+            kind = rng.choice([0, 0, 0, 0, 0, 1, 2, 3, 7, 5])
+            answers += bytes([kind + 8 * rng.randrange(4 if kind in (2, 3) else 1)])
+            answers += bytes([rng.choice([0, 0, 0, 1])]) + bytes(rng.randrange(256) for _ in range(rng.randrange(4)))
+        yield bytes([0, rng.randrange(12) + rng.choice([0, 0, 128])]) + handover + calls + answers
+    for tag in (b"", b"\1"):
+        message = struct.pack(">I", 0x80000001) + b"LKP1" + struct.pack("<HHQIIQ", 2, 0, 1, 0, 2, 3) + b"ab" + b"xyz"
+        frame = tag + struct.pack(">Q", len(message)) + message
+        for cut in (0, 7, 15):
+            yield bytes([3 + 4 * len(tag) + 8 * cut]) + b"\0SP\0\0\x31\0\0" + 3 * frame + frame[:cut]
+        yield bytes([3 + 4 * len(tag)]) + b"\0SP\0\0\x31\0\0" + tag + struct.pack(">Q", 1 << 60) + message
 
 
 def expressions(rng):
@@ -171,7 +190,8 @@ def main():
     only = sys.argv[2:]
     for name, inputs in (("json", json_documents), ("tokenizer", tokenizers), ("pretok", cut_texts),
                          ("encode", encodings), ("normal", normals), ("regex", expressions),
-                         ("config", configurations), ("lane", lanes), ("counts", counts_files), ("rows", shards), ("index", indexes)):
+                         ("config", configurations), ("lane", lanes), ("counts", counts_files), ("rows", shards), ("index", indexes),
+                         ("client", conversations)):
         if only and name not in only:
             continue
         (out / name).mkdir(parents=True, exist_ok=True)
