@@ -8,21 +8,20 @@
 #include "base/keys.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "host/blocks.h"
 #include "host/ids.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#define ROW_PRICE 64 /* bytes that a row takes beside its ids */
+#define ROW_PRICE 80 /* bytes that a row takes beside its ids: its place here, and in the table */
+#define HUGE_BUDGET ((uint64_t)64 << 20) /* from here on a huge page more or less is no matter */
 
 struct entry {
     struct arena_key key;
     uint32_t chain;        /* the next of its bucket, or of the free ones; 0: none */
     uint32_t older, newer; /* in the list */
-    uint32_t n;
     uint64_t left;         /* ids not copied yet, were each copied once for each time that it was put */
-    void *ids;             /* [n] u32, or u16, which half of all vocabularies fit in */
-    bool wide;
+    struct block_row ids;
 };
 
 struct arena {
@@ -31,6 +30,7 @@ struct arena {
     struct entry *entry;   /* [n_entries] */
     uint32_t n_entries, cap_entries;
     uint32_t free;
+    struct blocks blocks;
     struct arena_stats stats;
 };
 
@@ -42,6 +42,7 @@ struct arena *arena_new(uint64_t budget_bytes)
     arena->bucket = lk_zalloc(arena->buckets, sizeof *arena->bucket);
     arena->entry = lk_zalloc(arena->cap_entries, sizeof *arena->entry);
     arena->n_entries = 1;
+    arena->blocks.huge = budget_bytes >= HUGE_BUDGET;
     return arena;
 }
 
@@ -50,7 +51,8 @@ void arena_free(struct arena *arena)
     if (arena == NULL)
         return;
     for (uint32_t i = arena->entry[0].newer; i != 0; i = arena->entry[i].newer)
-        free(arena->entry[i].ids);
+        blocks_drop(&arena->blocks, &arena->entry[i].ids);
+    blocks_done(&arena->blocks);
     free(arena->entry);
     free(arena->bucket);
     free(arena);
@@ -105,7 +107,7 @@ static void list_append(struct arena *arena, uint32_t i)
 
 static uint64_t price(uint32_t n, bool wide)
 {
-    return ROW_PRICE + (uint64_t)n * (wide ? 4 : 2);
+    return ROW_PRICE + BLOCK_PRICE * blocks_of(n, wide);
 }
 
 static void drop(struct arena *arena, uint32_t *at)
@@ -114,9 +116,9 @@ static void drop(struct arena *arena, uint32_t *at)
     struct entry *entry = &arena->entry[i];
     *at = entry->chain;
     list_remove(arena, i);
-    arena->stats.bytes -= price(entry->n, entry->wide);
+    arena->stats.bytes -= price(entry->ids.n, entry->ids.wide);
     arena->stats.rows--;
-    free(entry->ids);
+    blocks_drop(&arena->blocks, &entry->ids);
     entry->chain = arena->free;
     arena->free = i;
 }
@@ -148,22 +150,12 @@ static uint32_t free_place(struct arena *arena)
     return arena->n_entries++;
 }
 
-/* ---- ids ---- */
-
-static void *copy_of(const uint32_t *ids, uint32_t n, bool wide)
-{
-    void *copy = lk_alloc((size_t)n * (wide ? 4 : 2));
-    if (!wide)
-        ids_narrow(copy, ids, n);
-    else if (n > 0)
-        memcpy(copy, ids, 4 * (size_t)n);
-    return copy;
-}
-
 /* ---- the arena ---- */
 
 void arena_put(struct arena *arena, struct arena_key key, const uint32_t *ids, uint32_t n)
 {
+    if (n == 0)
+        return;
     uint32_t *at = find(arena, &key);
     uint64_t left = n;
     if (*at != 0) {
@@ -180,8 +172,8 @@ void arena_put(struct arena *arena, struct arena_key key, const uint32_t *ids, u
     }
     grow(arena);
     uint32_t i = free_place(arena);
-    arena->entry[i] = (struct entry){
-        .key = key, .n = n, .left = left, .wide = wide, .ids = copy_of(ids, n, wide)};
+    arena->entry[i] =
+        (struct entry){.key = key, .left = left, .ids = blocks_put(&arena->blocks, ids, n, wide)};
     chain_in(arena, i);
     list_append(arena, i);
     arena->stats.bytes += bytes;
@@ -192,14 +184,11 @@ bool arena_take(struct arena *arena, struct arena_key key, uint32_t first, uint3
 {
     uint32_t *at = find(arena, &key), i = *at;
     struct entry *entry = &arena->entry[i];
-    if (i == 0 || (uint64_t)first + n > entry->n) {
+    if (i == 0 || (uint64_t)first + n > entry->ids.n) {
         arena->stats.misses++;
         return false;
     }
-    if (!entry->wide)
-        ids_widen(to, (const uint16_t *)entry->ids + first, n);
-    else if (n > 0)
-        memcpy(to, (const uint32_t *)entry->ids + first, 4 * (size_t)n);
+    blocks_get(&arena->blocks, &entry->ids, first, n, to);
     arena->stats.hits++;
     if (entry->left <= n) {
         drop(arena, at);
@@ -214,7 +203,7 @@ bool arena_take(struct arena *arena, struct arena_key key, uint32_t first, uint3
 uint32_t arena_has(const struct arena *arena, struct arena_key key)
 {
     uint32_t i = *find(arena, &key);
-    return i != 0 ? arena->entry[i].n : 0;
+    return i != 0 ? arena->entry[i].ids.n : 0;
 }
 
 void arena_stats(const struct arena *arena, struct arena_stats *ret_stats)

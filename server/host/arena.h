@@ -22,8 +22,8 @@ struct arena *arena_new(uint64_t budget_bytes);
 void arena_free(struct arena *arena);
 
 /* Keeps a copy of @ids [n], dropping what was used longest ago as needed. A row that alone exceeds
- * the budget is not kept. One that is here already is wanted once more: by another cursor or lane, or in the
- * next epoch of a small dataset. */
+ * the budget, or has no ids, is not kept. One that is here already is wanted once more: by another
+ * cursor or lane, or in the next epoch of a small dataset. */
 void arena_put(struct arena *arena, struct arena_key key, const uint32_t *ids, uint32_t n);
 
 /* Copies ids [first, first + n) of the row to @to; false when the row is not here, or shorter. Once
