@@ -24,6 +24,7 @@ struct daemon {
     const struct daemon_options *options;
     struct lk_config config;
     struct log log;
+    _Atomic uint64_t log_lost;
     struct loop *loop;
     struct engine *engine;
     struct http_server *http;
@@ -102,6 +103,7 @@ static enum lk_code watch_signals(struct daemon *daemon, struct lk_err *err)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more (ulimit -f) is an error like others */
     /* Before any thread starts, so that all of them have it blocked. */
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0 ||
         (daemon->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
@@ -299,6 +301,7 @@ int daemon_run(const struct daemon_options *options)
 {
     struct daemon daemon = {.options = options, .signals = -1, .log = {.level = LOG_LEVEL_INFO}};
     struct lk_err err;
+    daemon.log.lost = &daemon.log_lost;
     enum lk_code code = start(&daemon, &err);
     if (code != LK_OK) {
         log_event(&daemon.log, LOG_LEVEL_ERROR, "daemon", "cannot_start", "code",

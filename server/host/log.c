@@ -3,13 +3,18 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#define WAIT_MS 300
 
 static const char *const level_name[] = {"error", "warn", "info", "debug"};
 
@@ -53,19 +58,50 @@ static void put_pair(struct lk_buf *line, const char *key, const char *value)
     lk_buf_puts(line, "\"");
 }
 
-/* One write a line, so that lines of several processes do not mix. */
-static void end(struct lk_buf *line)
+/* Whether @ms are enough until a piece can be written without waiting. What is no pipe can at once. */
+static bool writable(int ms)
 {
-    lk_buf_puts(line, "\n");
+    struct pollfd log = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int n;
+    while ((n = poll(&log, 1, ms)) < 0 && errno == EINTR)
+        continue;
+    return n != 0;
+}
+
+/* One write a line, so that lines of several processes do not mix. False: there is no room. */
+static bool put_out(const struct lk_buf *line, bool waits, int ms)
+{
     size_t done = 0;
     while (done < line->len) {
-        ssize_t n = write(STDERR_FILENO, line->data + done, line->len - done);
+        size_t left = line->len - done, piece = waits || left < PIPE_BUF ? left : PIPE_BUF;
+        if (!waits && !writable(ms))
+            return false;
+        ssize_t n = write(STDERR_FILENO, line->data + done, piece);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             break; /* nobody reads the log: there is nowhere to say so */
         done += (size_t)n;
     }
+    return true;
+}
+
+/* The first line that finds no room waits a little for it; those after it do not. */
+static void end(const struct log *log, struct lk_buf *line)
+{
+    bool waits = log->lost == NULL;
+    uint64_t lost = waits ? 0 : atomic_load(log->lost);
+    lk_buf_puts(line, "\n");
+    if (lost > 0 && writable(0) && atomic_compare_exchange_strong(log->lost, &lost, 0)) {
+        struct lk_buf told = {0};
+        begin(&told, LOG_LEVEL_WARN, "log", "lines_lost");
+        lk_buf_putf(&told, " lines=%llu reason=\"its reader did not keep up\"\n", (unsigned long long)lost);
+        (void)put_out(&told, false, 0);
+        lk_buf_done(&told);
+        lost = 0;
+    }
+    if (!put_out(line, waits, lost > 0 ? 0 : WAIT_MS))
+        atomic_fetch_add(log->lost, 1);
     lk_buf_done(line);
 }
 
@@ -81,7 +117,7 @@ void log_event(const struct log *log, enum log_level level, const char *componen
     for (const char *key; (key = va_arg(args, const char *)) != NULL;)
         put_pair(&line, key, va_arg(args, const char *));
     va_end(args);
-    end(&line);
+    end(log, &line);
 }
 
 void log_text(const struct log *log, enum log_level level, const char *component,
@@ -97,5 +133,5 @@ void log_text(const struct log *log, enum log_level level, const char *component
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     put_pair(&line, "text", text);
-    end(&line);
+    end(log, &line);
 }
