@@ -319,7 +319,7 @@ def tear_tokenizer(fault, box, config, data, torn, stream, state, digests):
              "waits or stops naming the file; with the old file back it goes on.")
 def tokenizer_replaced(run):
     """tokenizer.json replaced, emptied or removed under a running daemon, whose workers are then killed"""
-    for name in ("replaced", "emptied", "removed"):
+    for name in run.pick(["replaced", "emptied", "removed"], short=1):
         run.strike(name, replace_tokenizer)
 
 
