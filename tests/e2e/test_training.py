@@ -9,6 +9,9 @@ import sys
 
 import lk
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "chaos"))
+import wire  # noqa: E402
+
 I32, I64 = 104, 8
 NONE, SHIFTED, SAME = range(3)
 MASKED, KEPT = range(2)
@@ -271,6 +274,44 @@ def worlds_and_restarts(box):
     lk.same(shared[-1], 1, "and from the new daemon's memory")
 
 
+# Requests by hand ----------------------------------------------------------------------------------
+
+WANTED, WIDE, SHIFTED_FLAG, SAME_FLAG, KEEP, MASK = 1, 2, 4, 8, 16, 128
+
+
+def zigzag(n):
+    return n << 1 if n >= 0 else (-n << 1) - 1
+
+
+def hostile_options(box):
+    """Whatever a request says is wanted, it is refused by name or served."""
+    daemon = box.serve(box.mixed())
+    peer = wire.Peer(daemon.address)
+
+    def ask(flags, ignore=0):
+        # Nobody's client number: such a request is answered inline, whatever it wants beside.
+        get = wire.fields(f2=0, f3=0, f4=1, f6=wire.Fixed(12345), f7=flags, f8=zigzag(ignore) & (1 << 64) - 1)
+        return peer.ask(wire.GET_BATCH, get, 10000)
+
+    bad = [(WIDE, 0), (0x201, 0), (0x80000001, 0), (0xffffffff, 0), (WANTED | SHIFTED_FLAG | SAME_FLAG, -100),
+           (WANTED | WIDE, -100), (WANTED | KEEP, 0), (WANTED | SHIFTED_FLAG, 1 << 40),
+           (WANTED | SAME_FLAG, -1 << 63), (WANTED | MASK, 1)]
+    for flags, ignore in bad:
+        status, header, _ = ask(flags, ignore)
+        lk.check(status == wire.INVALID_ARGUMENT and f"{flags:#x}".encode() in header,
+                 f"flags {flags:#x} with {ignore} are refused by name", (status, header[:200]))
+    good = [(0, 0), (0, -7), (WANTED, 0), (WANTED | MASK | KEEP, 0), (WANTED | WIDE | SHIFTED_FLAG, -1 << 63),
+            (WANTED | SAME_FLAG, (1 << 31) - 1)]
+    lk.same([ask(*wish)[0] for wish in good], [wire.OK] * len(good), "good ones are served")
+    draw = random.Random(12)
+    answers = {ask(draw.getrandbits(draw.choice((4, 9, 12, 32))), draw.choice((0, -100, 1 << 62)))[0]
+               for _ in range(300)}
+    lk.same(answers, {wire.OK, wire.INVALID_ARGUMENT}, "300 at random: served or refused, nothing else")
+    peer.close()
+    lk.same(stream_of(daemon)["training_rows"], 0, "nothing was made for what went inline")
+    lk.check(box.trainer(daemon).get("next")[0]["rows"] == 8, "and the daemon serves on")
+
+
 # Zephon --------------------------------------------------------------------------------------------
 
 def zephon(build, asked):
@@ -325,4 +366,5 @@ def as_zephon(box):
 
 
 if __name__ == "__main__":
-    lk.main([the_same_everywhere, made_once, who_asks_differently, lives_on, worlds_and_restarts, as_zephon])
+    lk.main([the_same_everywhere, made_once, who_asks_differently, lives_on, worlds_and_restarts,
+             hostile_options, as_zephon])
