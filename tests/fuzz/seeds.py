@@ -143,7 +143,7 @@ def shards(rng):
         yield bytes([1, rng.randrange(256)]) + packed + gzip.compress(text[:5], 1, mtime=0)
         for frame in zstd_frames(text):
             yield bytes([2, rng.randrange(256)]) + frame
-            yield bytes([2, 255]) + frame + bytes.fromhex("502a4d180300000") + b"xyz" + frame
+            yield bytes([2, 255]) + frame + bytes.fromhex("502a4d1803000000") + b"xyz" + frame
     yield bytes([1, 255]) + gzip.compress(b"\n" * 300000, mtime=0)  # small, and large when decoded
     yield from (bytes([2, 255]) + frame for frame in zstd_frames(b"a" * 300000))
 
