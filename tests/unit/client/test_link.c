@@ -163,6 +163,27 @@ START_TEST(peer_that_dribbles_is_read_and_heard)
 }
 END_TEST
 
+/* Who does not look for a second or more has not listened, and cannot call a daemon silent. */
+START_TEST(silence_counts_only_while_somebody_listens)
+{
+    int listener = listen_ipc();
+    struct link *link = open_link(address);
+    int fd = greet(link, listener);
+    lkc_link_turn(link);
+    int64_t quiet = lkc_link_quiet_since(link);
+    for (int64_t until = lkc_link_now_ms() + 1200; lkc_link_now_ms() < until; lkc_link_turn(link))
+        (void)lkc_link_wait(link, -1, until);
+    ck_assert_int_eq(lkc_link_quiet_since(link), quiet);
+    (void)poll(NULL, 0, 1200); /* away */
+    int64_t back = lkc_link_now_ms();
+    lkc_link_turn(link);
+    ck_assert_int_ge(lkc_link_quiet_since(link), back);
+    lkc_link_close(link);
+    close(fd);
+    close(listener);
+}
+END_TEST
+
 /* Loop: closes at every byte of a message. What was whole is taken; the next connection begins clean. */
 START_TEST(peer_may_close_in_the_middle_of_a_message)
 {
@@ -351,7 +372,11 @@ START_TEST(nothing_is_dialled_after_the_last)
     close(fd);
     struct pollfd p = {.fd = listener, .events = POLLIN};
     drive(link, WAIT_MS, lkc_link_connection(link));
-    drive(link, 50, 0);
+    ck_assert_uint_eq(lkc_link_connection(link), 0);
+    for (int i = 0; i < 5; i++) {
+        (void)poll(NULL, 0, 20); /* longer than the first pauses */
+        lkc_link_turn(link);
+    }
     ck_assert_int_eq(poll(&p, 1, 0), 0);
     lkc_link_close(link);
     close(listener);
@@ -518,6 +543,7 @@ Suite *suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, several_replies_are_read_at_once);
     tcase_add_test(t, peer_that_dribbles_is_read_and_heard);
+    tcase_add_test(t, silence_counts_only_while_somebody_listens);
     tcase_add_test(t, peer_may_close_in_the_middle_of_a_message);
     tcase_add_loop_test(t, garbage_ends_the_connection_and_another_is_made, 0, 6);
     tcase_add_test(t, full_socket_keeps_what_it_does_not_take);
