@@ -6,6 +6,7 @@
 
 #define TASK_TIMEOUT_MS 30000
 #define HANDOVER_CLIENTS_MAX 4096
+#define CALL_BYTES 512 /* of a trainer's request: it has some hundred */
 
 #define COUNTS_TICK_MS 500
 #define SLOTS_MIN 4 /* two steps in the making, and two with trainers */
@@ -323,6 +324,8 @@ static enum lk_code open_service(struct engine *engine, struct lk_err *err)
                              .n_listen = runtime->n_listen,
                              .message_max = runtime->message_max,
                              .calls_max = runtime->waiting_max,
+                             .waiting_bytes_max = runtime->message_max +
+                                                  (size_t)runtime->waiting_max * CALL_BYTES,
                              .deadline_max_ms = runtime->deadline_max_ms,
                              .socket_mode = 0600};
     enum lk_code code = handover_open(&handover, &engine->handover, err);

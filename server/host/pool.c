@@ -141,6 +141,7 @@ static enum lk_code open_server(struct pool *pool, struct lk_err *err)
         .listen = &pool->config.listen,
         .n_listen = 1,
         .message_max = POOL_MESSAGE_MAX,
+        .stranger_max = POOL_STRANGER_MAX,
         .calls_max = 4096,
         .socket_mode = 0600,
     };

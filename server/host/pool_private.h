@@ -25,6 +25,7 @@
 #define POOL_RESULT_MAX ((size_t)256 << 20) /* payload bytes of one result */
 #define POOL_DEATHS_MAX 3
 #define POOL_MESSAGE_MAX (POOL_RESULT_MAX + ((size_t)64 << 20))
+#define POOL_STRANGER_MAX ((size_t)64 << 10) /* of a message before its sender has shown its token */
 
 enum { POOL_ERROR = 3, POOL_WARNING = 4, POOL_INFO = 6 };
 

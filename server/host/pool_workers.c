@@ -185,6 +185,7 @@ static void on_hello(struct pool *pool, struct worker *worker, const struct said
         if (worker == NULL) {
             worker = worker_new(pool, false);
             worker->peer = said->ask.call->peer;
+            rpc_server_trust(pool->server, worker->peer); /* before it is answered, and sends results */
         }
         free(worker->host);
         worker->host = lk_strdup(hello->host);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -92,20 +91,6 @@ static int directory_lock(const char *path)
     return fd;
 }
 
-/*
- * Completes the handshake of an nng peer on @fd, so that a listening nng sees a connection that came
- * and went. (nng 1.5.2 stops accepting for good when an ipc connection closes before its handshake.)
- */
-static void part_politely(int fd)
-{
-    static const char hello[8] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
-    char answer[8];
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-
-    if (send(fd, hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello && poll(&p, 1, 500) == 1)
-        (void)!recv(fd, answer, sizeof answer, 0);
-}
-
 /* Whether a process listens on the socket file @path. */
 static bool somebody_listens(const char *path)
 {
@@ -117,8 +102,6 @@ static bool somebody_listens(const char *path)
     memcpy(at.sun_path, path, strlen(path) + 1);
     int failed = connect(fd, (const struct sockaddr *)&at, sizeof at);
     bool refused = failed != 0 && (errno == ECONNREFUSED || errno == ENOENT); /* its owner took it away */
-    if (failed == 0)
-        part_politely(fd);
     close(fd);
     return !refused;
 }

@@ -1,10 +1,8 @@
 /*
- * Threads: connections by TCP are nng's, those by Unix sockets rpc/ipc.h's. The callbacks of both
- * (recv_done, pipe_added, pipe_removed; ipc_ops) run on their threads. All they do is check a frame, and
+ * Threads: connections are rpc/sockets.h's, whose ops run on its thread. All they do is check a frame, and
  * change the lists and the eventfd under the mutex. The rest is the owner's thread. Answers go out on the
- * owner's thread, outside the mutex: by nng_sendmsg, as a raw socket takes a message at once, hands it to
- * the connection's own queue, and drops it if that is full (64 answers that a peer does not read); ipc_send
- * does the same, with 128. A slow reader slows nobody but itself.
+ * owner's thread, outside the mutex, as far as the connection takes them at once; what is beyond that is
+ * kept by the sockets, up to bounds. A slow reader slows nobody but itself.
  *
  * A peer is in the table as long as its connection is there. Its PEER_GONE is queued when that goes, or
  * when the peer said goodbye; messages of it that come up later are dropped, so that no call follows the end
@@ -14,14 +12,13 @@
 
 #include "base/mem.h"
 #include "proto/envelope.h"
-#include "proto/socket.h"
 #include "proto/lanekeeper.pb-c.h"
 #include "rpc/items.h"
 #include "rpc/listen.h"
+#include "rpc/sockets.h"
 
 #include <errno.h>
 #include <nng/nng.h>
-#include <nng/protocol/reqrep0/rep.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,25 +26,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RECEIVERS 2
-#define REQUEST_ID_BYTES 4 /* of REQ/REP, before the body */
 #define REFUSED_MIN 1024 /* refusals that may wait to be sent, at least */
 #define OWN_A_TURN 64 /* refusals and the like that one rpc_server_next answers */
-#define SEND_QUEUE 256 /* messages between the owner and nng's threads */
 #define DEADLINE_DEFAULT_MS (10 * 60 * 1000)
 
-struct receiver {
-    struct rpc_server *server;
-    nng_aio *aio;
-};
-
 struct rpc_server {
-    nng_socket socket;
-    bool socket_open;
-    struct receiver receiver[RECEIVERS];
+    struct sockets *sockets;
     struct listening listening;
-    struct ipc *ipc;
     uint32_t calls_max;
+    size_t waiting_bytes_max;
     uint32_t deadline_max_ms;
     int wake; /* readable while something is queued */
 
@@ -58,6 +45,7 @@ struct rpc_server {
     struct peer_table peers;
     uint32_t n_callers; /* peers that have called */
     uint32_t n_calls, n_refused; /* waiting: queued or taken; refusals that are queued */
+    size_t waiting_bytes;        /* of the messages of the n_calls */
     struct rpc_stats stats;
 };
 
@@ -100,11 +88,18 @@ static void call_fill(struct item *item, const struct lk_envelope *e, uint32_t c
 }
 
 /* Turns @item into the refusal of what it is, if the queue of refusals has room; else says false: its
- * sender waits until its deadline, so the queue is long even where few calls may wait. */
+ * sender waits until its deadline, so the queue is long even where few calls may wait. Of the request
+ * only its header is kept, which the answer needs. */
 static bool refuse(struct rpc_server *s, struct item *item, enum lk_code why)
 {
-    if (s->n_refused >= s->calls_max && s->n_refused >= REFUSED_MIN)
+    nng_msg *light;
+    if ((s->n_refused >= s->calls_max && s->n_refused >= REFUSED_MIN) || nng_msg_alloc(&light, 0) != 0)
         return false;
+    (void)nng_msg_header_append(light, nng_msg_header(item->request), nng_msg_header_len(item->request));
+    nng_msg_free(item->request);
+    item->request = light;
+    item->call.header = item->call.payload = NULL;
+    item->call.header_bytes = item->call.payload_bytes = 0;
     item->kind = ITEM_REFUSED;
     item->refusal = why;
     s->n_refused++;
@@ -141,7 +136,8 @@ static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bo
         s->stats.repeats++;
         return false;
     }
-    if (s->n_calls >= s->calls_max) {
+    size_t bytes = nng_msg_len(item->request);
+    if (s->n_calls >= s->calls_max || bytes > s->waiting_bytes_max - s->waiting_bytes) {
         s->stats.refused_busy++;
         return refuse(s, item, LK_RESOURCE_EXHAUSTED);
     }
@@ -152,6 +148,7 @@ static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bo
     item->peer_next = peer->calls;
     peer->calls = item;
     s->n_calls++;
+    s->waiting_bytes += bytes;
     s->stats.calls++;
     return true;
 }
@@ -183,20 +180,6 @@ static void request_take(struct rpc_server *s, uint32_t number, nng_msg *request
         items_free(item);
 }
 
-static void recv_done(void *arg)
-{
-    struct receiver *r = arg;
-    int rv = nng_aio_result(r->aio);
-
-    if (rv == NNG_ECLOSED || rv == NNG_ECANCELED)
-        return;
-    if (rv == 0) {
-        nng_msg *request = nng_aio_get_msg(r->aio);
-        request_take(r->server, (uint32_t)nng_pipe_id(nng_msg_get_pipe(request)), request);
-    }
-    nng_recv_aio(r->server->socket, r->aio);
-}
-
 static void peer_joined(void *owner, uint32_t peer)
 {
     struct rpc_server *s = owner;
@@ -218,92 +201,51 @@ static void peer_gone(void *owner, uint32_t number)
     (void)pthread_mutex_unlock(&s->mutex);
 }
 
-static void pipe_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
-{
-    (void)event;
-    peer_joined(arg, (uint32_t)nng_pipe_id(pipe));
-}
-
-static void pipe_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
-{
-    (void)event;
-    peer_gone(arg, (uint32_t)nng_pipe_id(pipe));
-}
-
-static void ipc_message(void *owner, uint32_t peer, nng_msg *message)
+static void message_came(void *owner, uint32_t peer, nng_msg *message)
 {
     request_take(owner, peer, message);
 }
 
-static const struct ipc_ops ipc_ops = {
-    .joined = peer_joined, .message = ipc_message, .gone = peer_gone};
+static const struct sockets_ops sockets_ops = {
+    .joined = peer_joined, .message = message_came, .gone = peer_gone};
 
 /* ---- opening ---- */
 
-static int socket_prepare(struct rpc_server *s, size_t message_max)
+static enum lk_code open_all(struct rpc_server *s, const struct rpc_config *config, struct lk_err *err)
 {
-    int rv = nng_rep0_open_raw(&s->socket);
-
-    if (rv != 0)
-        return rv;
-    s->socket_open = true;
-    rv = nng_socket_set_size(s->socket, NNG_OPT_RECVMAXSZ, message_max + REQUEST_ID_BYTES);
-    if (rv == 0)
-        rv = nng_socket_set_int(s->socket, NNG_OPT_SENDBUF, SEND_QUEUE);
-    if (rv == 0)
-        rv = nng_pipe_notify(s->socket, NNG_PIPE_EV_ADD_PRE, pipe_added, s);
-    if (rv == 0)
-        rv = nng_pipe_notify(s->socket, NNG_PIPE_EV_REM_POST, pipe_removed, s);
-    return rv;
-}
-
-static int receivers_start(struct rpc_server *s)
-{
-    for (uint32_t i = 0; i < RECEIVERS; i++) {
-        struct receiver *r = &s->receiver[i];
-        r->server = s;
-        int rv = nng_aio_alloc(&r->aio, recv_done, r);
-        if (rv != 0)
-            return rv;
-        nng_recv_aio(s->socket, r->aio);
-    }
-    return 0;
+    size_t stranger_max = config->stranger_max != 0 ? config->stranger_max : config->message_max;
+    LK_TRY(sockets_open(config->message_max, stranger_max, &sockets_ops, s, &s->sockets, err));
+    LK_TRY(listening_open(&s->listening, s->sockets, config->listen, config->n_listen, config->socket_mode, err));
+    return sockets_start(s->sockets, err);
 }
 
 enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server **ret_server,
                              struct lk_err *err)
 {
     struct rpc_server *s = lk_zalloc(1, sizeof *s);
-    enum lk_code code = LK_OK;
+    enum lk_code code;
 
     (void)pthread_mutex_init(&s->mutex, NULL);
     items_init(&s->queue);
     items_init(&s->taken);
     s->calls_max = config->calls_max;
+    s->waiting_bytes_max = config->waiting_bytes_max != 0 ? config->waiting_bytes_max : SIZE_MAX;
     s->deadline_max_ms = config->deadline_max_ms ? config->deadline_max_ms : DEADLINE_DEFAULT_MS;
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->wake < 0) {
+    if (s->wake < 0)
         code = lk_fail(err, LK_RESOURCE_EXHAUSTED, "eventfd: %s", strerror(errno));
-        goto out;
-    }
-    int rv = socket_prepare(s, config->message_max);
-    if (rv == 0)
-        code = ipc_open(config->message_max, &ipc_ops, s, &s->ipc, err);
-    if (rv == 0 && code == LK_OK)
-        code = listening_open(&s->listening, s->socket, s->ipc, config->listen, config->n_listen,
-                              config->socket_mode, err);
-    if (rv == 0 && code == LK_OK)
-        rv = receivers_start(s);
-    if (rv == 0 && code == LK_OK)
-        code = ipc_start(s->ipc, err);
-    if (rv != 0)
-        code = lk_fail(err, LK_UNAVAILABLE, "nng: %s", nng_strerror(rv));
-out:
+    else
+        code = open_all(s, config, err);
     if (code == LK_OK)
         *ret_server = s;
     else
         rpc_server_close(s);
     return code;
+}
+
+void rpc_server_trust(struct rpc_server *server, uint32_t peer)
+{
+    sockets_trust(server->sockets, peer);
 }
 
 const char *rpc_server_address(const struct rpc_server *server, uint32_t i)
@@ -348,9 +290,9 @@ static void send_reply(struct item *item, nng_msg *reply, size_t bytes)
         s->stats.bytes_out += bytes;
     }
     (void)pthread_mutex_unlock(&s->mutex);
-    if (wanted && (item->call.peer & IPC_PEER_BIT) != 0)
-        ipc_send(s->ipc, reply);
-    else if (!wanted || nng_sendmsg(s->socket, reply, 0) != 0)
+    if (wanted)
+        sockets_send(s->sockets, reply);
+    else
         nng_msg_free(reply);
 }
 
@@ -440,6 +382,7 @@ static void call_finish(struct item *item)
     items_remove(item);
     peers_forget_call(&s->peers, item);
     s->n_calls--;
+    s->waiting_bytes -= nng_msg_len(item->request);
     (void)pthread_mutex_unlock(&s->mutex);
     items_free(item);
 }
@@ -475,7 +418,6 @@ void rpc_server_stats(const struct rpc_server *server, struct rpc_stats *ret_sta
 
 /* ---- closing ---- */
 
-/* Takes one item off @list; nng's threads may still be adding to it. */
 static struct item *list_take(struct rpc_server *s, struct item_list *list)
 {
     (void)pthread_mutex_lock(&s->mutex);
@@ -498,30 +440,16 @@ static void list_drain(struct rpc_server *s, struct item_list *list, bool answer
     }
 }
 
-static void receivers_stop(struct rpc_server *s)
-{
-    for (uint32_t i = 0; i < RECEIVERS; i++) {
-        if (s->receiver[i].aio != NULL)
-            nng_aio_stop(s->receiver[i].aio); /* waits for a callback that runs */
-    }
-}
-
 void rpc_server_close(struct rpc_server *server)
 {
     if (server == NULL)
         return;
-    receivers_stop(server);
-    ipc_stop(server->ipc);
-    list_drain(server, &server->queue, true);
-    list_drain(server, &server->taken, true);
-    ipc_close(server->ipc);
-    if (server->socket_open && !lk_socket_close(server->socket))
-        return; /* nng's threads may still come back to it: left to the process's end */
-    list_drain(server, &server->queue, false); /* no callback runs any more */
-    for (uint32_t i = 0; i < RECEIVERS; i++) {
-        if (server->receiver[i].aio != NULL)
-            nng_aio_free(server->receiver[i].aio);
+    sockets_stop(server->sockets);
+    if (server->sockets != NULL) {
+        list_drain(server, &server->queue, true);
+        list_drain(server, &server->taken, true);
     }
+    sockets_close(server->sockets);
     listening_done(&server->listening);
     free(server->peers.peer);
     if (server->wake >= 0)

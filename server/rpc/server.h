@@ -1,8 +1,8 @@
 /*
- * One listening service: REP of nng's protocol on the outside (by nng over TCP, by rpc/ipc.h over Unix
- * sockets), a queue of calls on the inside.
+ * One listening service: REP of nng's protocol on the outside (rpc/sockets.h, where it says how
+ * connections and what they send are bounded), a queue of calls on the inside.
  *
- * What receives runs on other threads, which check the frame, queue the call and wake the owner through
+ * What receives runs on another thread, which checks the frame, queues the call and wakes the owner through
  * an eventfd. Everything declared here is called by the owner's thread alone. A call may be answered
  * at once or later. The owner watches its deadline (rpc_fail with DEADLINE_EXCEEDED then); when the
  * peer is gone, or has said goodbye, an event says so after its last call, and the owner drops its
@@ -27,7 +27,9 @@ struct rpc_config {
     const char *const *listen; /* "ipc:///run/x.sock", "tcp://127.0.0.1:7070", port 0 picks one */
     uint32_t n_listen;
     size_t message_max;        /* bytes of one request, frame included */
+    size_t stranger_max;       /* … of a peer that is not trusted; 0: the same */
     uint32_t calls_max;        /* calls waiting at once; more are answered RESOURCE_EXHAUSTED */
+    size_t waiting_bytes_max;  /* … and the bytes of their requests together; 0: any */
     uint32_t socket_mode;      /* file mode of ipc sockets, for instance 0600 */
     uint32_t deadline_max_ms;  /* no call waits longer; 0 = ten minutes */
 };
@@ -58,6 +60,9 @@ enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server 
                              struct lk_err *err);
 /* Answers what waits UNAVAILABLE; returns within some seconds. NULL is fine. */
 void rpc_server_close(struct rpc_server *server);
+
+/* From now on that peer's requests may have message_max bytes: it has shown that it may send them. */
+void rpc_server_trust(struct rpc_server *server, uint32_t peer);
 
 /* Address number @i as clients can dial it, with the real port. */
 const char *rpc_server_address(const struct rpc_server *server, uint32_t i);

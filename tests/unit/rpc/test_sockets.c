@@ -1,4 +1,4 @@
-/* The service's Unix sockets, byte for byte: what nng speaks there, and what is none of it. */
+/* The service's sockets, byte for byte: what nng speaks there, and what is none of it. */
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "proto/envelope.h"
@@ -6,6 +6,9 @@
 #include "rpc/server.h"
 #include "tests/lib/check_main.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -238,6 +241,190 @@ START_TEST(a_peer_that_does_not_read_has_a_bounded_number_of_answers_kept)
 }
 END_TEST
 
+/* ---- what strangers may cost ---- */
+
+/* With messages of @stranger_max at most, until they are trusted, and so many bytes of requests waiting. */
+static void fix_init_bounded(struct fix *f, size_t stranger_max, size_t waiting_bytes_max)
+{
+    struct lk_err err = {.text = ""};
+    const char *listen_on[] = {"tcp://localhost:0"};
+    struct rpc_config config = {.listen = listen_on, .n_listen = 1, .message_max = MESSAGE_MAX,
+                                .stranger_max = stranger_max, .calls_max = 256,
+                                .waiting_bytes_max = waiting_bytes_max};
+    *f = (struct fix){0};
+    ck_assert_msg(rpc_server_open(&config, &f->server, &err) == LK_OK, "%s", err.text);
+}
+
+static void fix_done_bounded(struct fix *f)
+{
+    rpc_server_close(f->server);
+}
+
+static int dial_tcp(const struct fix *f)
+{
+    const char *address = rpc_server_address(f->server, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    uint8_t theirs[8];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    at.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(send(fd, "\0SP\0\0\x30\0\0", 8, MSG_NOSIGNAL), 8);
+    ck_assert_int_eq(recv(fd, theirs, 8, MSG_WAITALL), 8);
+    return fd;
+}
+
+/* By TCP there is no byte 1 before a message: a request of @all bytes of body, of which @n are sent. */
+static void send_tcp(int fd, uint32_t id, size_t all, size_t n)
+{
+    uint8_t *bytes = lk_zalloc(12 + all + LK_ENVELOPE_BYTES, 1);
+    struct lk_envelope e = {.method = LK_METHOD_STATUS, .call = id, .payload_bytes = all - LK_ENVELOPE_BYTES};
+    size_t length = 4 + all;
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)((uint64_t)length >> (56 - 8 * i));
+    bytes[8] = 0x80;
+    bytes[11] = (uint8_t)id;
+    lk_envelope_put(&e, bytes + 12);
+    for (size_t at = 0; at < 12 + n;) {
+        ssize_t sent = send(fd, bytes + at, 12 + n - at, MSG_NOSIGNAL);
+        if (sent <= 0)
+            break; /* the other end has had enough */
+        at += (size_t)sent;
+    }
+    free(bytes);
+}
+
+/* The status of the next answer by TCP, and whose it is. */
+static enum lk_code receive_tcp(int fd, uint32_t *ret_id)
+{
+    uint8_t head[12 + LK_ENVELOPE_BYTES], rest[256];
+    struct lk_envelope e;
+    ck_assert_int_eq(recv(fd, head, sizeof head, MSG_WAITALL), (ssize_t)sizeof head);
+    ck_assert(lk_envelope_peek(head + 12, LK_ENVELOPE_BYTES, &e));
+    size_t n = e.header_bytes + (size_t)e.payload_bytes;
+    ck_assert_uint_le(n, sizeof rest);
+    ck_assert_int_eq(recv(fd, rest, n, MSG_WAITALL), (ssize_t)n);
+    *ret_id = head[11];
+    return (enum lk_code)e.status;
+}
+
+START_TEST(a_stranger_sends_little_until_it_is_trusted)
+{
+    struct fix f;
+    uint32_t id;
+    fix_init_bounded(&f, 4096, 0);
+    int fd = dial_tcp(&f), other = dial_tcp(&f);
+    send_tcp(other, 1, 5000, 0); /* its length alone says that it is too much */
+    expect_end(other);
+    send_tcp(fd, 1, 4096, 4096);
+    struct rpc_call *call = wait_call(&f);
+    ck_assert_uint_eq(call->payload_bytes, 4096 - LK_ENVELOPE_BYTES);
+    rpc_server_trust(f.server, call->peer);
+    reply(call, "p", 1);
+    ck_assert_int_eq(receive_tcp(fd, &id), LK_OK);
+    send_tcp(fd, 2, MESSAGE_MAX, MESSAGE_MAX);
+    call = wait_call(&f);
+    ck_assert_uint_eq(call->payload_bytes, MESSAGE_MAX - LK_ENVELOPE_BYTES);
+    reply(call, "p", 1);
+    ck_assert_int_eq(receive_tcp(fd, &id), LK_OK);
+    send_tcp(fd, 3, MESSAGE_MAX + 100, 0);
+    expect_end(fd);
+    fix_done_bounded(&f);
+}
+END_TEST
+
+START_TEST(half_messages_are_bounded_together_and_those_with_most_go)
+{
+    struct fix f;
+    uint32_t id;
+    uint8_t byte;
+    int half[8], ended = 0;
+    fix_init_bounded(&f, 0, 0);
+    int small = dial_tcp(&f);
+    send_tcp(small, 7, 1000, 500);
+    for (int i = 0; i < 8; i++) {
+        half[i] = dial_tcp(&f);
+        send_tcp(half[i], 1, MESSAGE_MAX, MESSAGE_MAX / 2 + (size_t)i * 1000);
+    }
+    for (int wait = 0; wait < WAIT_MS / 10 && ended < 6; wait++) {
+        ended = 0;
+        for (int i = 0; i < 8; i++)
+            ended += recv(half[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 ||
+                     (recv(half[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == ECONNRESET);
+        (void)usleep(10 * 1000);
+    }
+    ck_assert_int_ge(ended, 6); /* of 8 halves two fit */
+    ck_assert_int_le(ended, 7);
+    uint8_t rest[500] = {0};
+    ck_assert_int_eq(send(small, rest, sizeof rest, MSG_NOSIGNAL), (ssize_t)sizeof rest);
+    reply(wait_call(&f), "p", 1);
+    ck_assert_int_eq(receive_tcp(small, &id), LK_OK);
+    ck_assert_uint_eq(id, 7);
+    for (int i = 0; i < 8; i++)
+        (void)close(half[i]);
+    (void)close(small);
+    fix_done_bounded(&f);
+}
+END_TEST
+
+START_TEST(requests_that_wait_are_bounded_in_bytes)
+{
+    struct fix f;
+    uint32_t id;
+    fix_init_bounded(&f, 0, 10000);
+    int fd = dial_tcp(&f);
+    struct rpc_call *call[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        send_tcp(fd, i, 4000, 4000);
+        call[i] = wait_call(&f);
+    }
+    struct rpc_event event;
+    send_tcp(fd, 2, 4000, 4000);
+    struct pollfd p = {.fd = rpc_server_fd(f.server), .events = POLLIN};
+    ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
+    ck_assert(!rpc_server_next(f.server, &event)); /* it is not bothered with that */
+    ck_assert_int_eq(receive_tcp(fd, &id), LK_RESOURCE_EXHAUSTED);
+    ck_assert_uint_eq(id, 2);
+    reply(call[0], "p", 1);
+    ck_assert_int_eq(receive_tcp(fd, &id), LK_OK);
+    send_tcp(fd, 3, 4000, 4000);
+    reply(wait_call(&f), "p", 1);
+    reply(call[1], "p", 1);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(receive_tcp(fd, &id), LK_OK);
+    (void)close(fd);
+    fix_done_bounded(&f);
+}
+END_TEST
+
+START_TEST(when_all_places_are_taken_the_one_that_is_silent_longest_goes)
+{
+    struct fix f;
+    struct rlimit before, limit;
+    uint32_t id;
+    uint8_t byte;
+    int fd[24];
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = (struct rlimit){.rlim_cur = 40, .rlim_max = before.rlim_max}; /* half of which: 20 places */
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    fix_init_bounded(&f, 0, 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < 24; i++) {
+        fd[i] = dial_tcp(&f);
+        (void)usleep(3000);
+        if (i > 0) { /* the first one is heard of all the time */
+            send_tcp(fd[0], (uint32_t)i, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+            reply(wait_call(&f), "p", 1);
+            ck_assert_int_eq(receive_tcp(fd[0], &id), LK_OK);
+        }
+    }
+    for (int i = 1; i < 24; i++)
+        ck_assert_msg((recv(fd[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) == (i <= 4), "number %d", i);
+    for (int i = 0; i < 24; i++)
+        (void)close(fd[i]);
+    fix_done_bounded(&f);
+}
+END_TEST
+
 START_TEST(a_peer_that_always_has_an_answer_under_way_loses_none)
 {
     struct fix f;
@@ -408,7 +595,7 @@ END_TEST
 
 Suite *suite(void)
 {
-    Suite *s = suite_create("rpc/ipc");
+    Suite *s = suite_create("rpc/sockets");
     TCase *t = tcase_create("ipc");
     tcase_set_timeout(t, 30);
     tcase_add_test(t, a_request_may_come_byte_by_byte_and_through_devices);
@@ -416,6 +603,10 @@ Suite *suite(void)
     tcase_add_loop_test(t, what_nng_would_not_say_ends_the_connection, 0, 7);
     tcase_add_test(t, a_peer_that_does_not_read_has_a_bounded_number_of_answers_kept);
     tcase_add_test(t, a_peer_that_always_has_an_answer_under_way_loses_none);
+    tcase_add_test(t, a_stranger_sends_little_until_it_is_trusted);
+    tcase_add_test(t, half_messages_are_bounded_together_and_those_with_most_go);
+    tcase_add_test(t, requests_that_wait_are_bounded_in_bytes);
+    tcase_add_test(t, when_all_places_are_taken_the_one_that_is_silent_longest_goes);
     tcase_add_test(t, closing_under_a_flood_of_requests_is_clean);
     tcase_add_test(t, a_socket_that_another_has_put_in_its_place_is_left_alone);
     tcase_add_test(t, when_no_descriptor_is_left_others_wait_until_there_is_one);
