@@ -33,7 +33,7 @@ struct lk_measure *lk_measure_new(const struct lk_measure_spec *spec)
     for (uint32_t f = 0; f < spec->n_filters; f++)
         paths[f + 1] = spec->filter[f].field != NULL ? spec->filter[f].field : spec->text;
     m->reader = lk_row_reader_new(paths, spec->n_filters + 1u);
-    m->encoder = lk_encoder_new(spec->tokenizer);
+    m->encoder = spec->encoder != NULL ? spec->encoder : lk_encoder_new(spec->tokenizer);
     return m;
 }
 
@@ -42,7 +42,8 @@ void lk_measure_free(struct lk_measure *m)
     if (m == NULL)
         return;
     lk_row_reader_free(m->reader);
-    lk_encoder_free(m->encoder);
+    if (m->spec.encoder == NULL)
+        lk_encoder_free(m->encoder);
     free(m);
 }
 

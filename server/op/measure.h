@@ -45,6 +45,8 @@ struct lk_measure_filter {           /* the fields of core's lk_filter_recipe, s
 /* What a chain is made of. Everything is borrowed and must outlive the chain. */
 struct lk_measure_spec {
     const struct lk_tokenizer *tokenizer;
+    struct lk_encoder *encoder;      /* of @tokenizer, shared with other chains of this thread; NULL:
+                                      * the chain has one of its own */
     const char *text;                /* dotted path of the text */
     bool has_append, has_prepend;
     uint32_t append, prepend;        /* token ids */
@@ -54,7 +56,7 @@ struct lk_measure_spec {
     uint32_t n_filters;
 };
 
-struct lk_measure; /* for one thread; holds the encoder and scratch memory */
+struct lk_measure; /* for one thread; holds an encoder, if it was lent none, and scratch memory */
 
 struct lk_measure *lk_measure_new(const struct lk_measure_spec *spec);
 void lk_measure_free(struct lk_measure *measure);

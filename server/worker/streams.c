@@ -12,10 +12,17 @@ struct chain {
     struct lk_measure *measure;
 };
 
+/* A tokenizer and its encoder, whose cache of pieces is most of a worker's memory: both are shared by all
+ * chains of all streams that tokenise alike. */
+struct coder {
+    struct lk_tokenizer *tokenizer;
+    struct lk_encoder *encoder; /* made when first used */
+};
+
 struct stream {
     const Lk__WorkerStream *wire;
-    struct lk_tokenizer *tokenizer;
-    bool borrowed; /* the tokenizer belongs to an earlier stream */
+    struct coder *coder; /* its own, or that of an earlier stream */
+    struct coder own;
     struct lk_measure_filter *filter;
     struct chain *chain; /* [n_chains] made when first used */
     uint32_t n_chains;
@@ -63,16 +70,19 @@ static enum lk_code check_digest(const Lk__WorkerStream *wire,
                    wire->tokenizer_path, have_hex, want_hex);
 }
 
-static struct lk_tokenizer *same_tokenizer(const struct streams *streams, size_t before)
+/* The digest is of all that an id depends on: the files, and what special tokens in text are. */
+static bool same_tokenizer(const Lk__WorkerStream *a, const Lk__WorkerStream *b)
 {
-    const Lk__WorkerStream *b = streams->hello->streams[before];
-    for (size_t i = 0; i < before; i++) {
-        const Lk__WorkerStream *a = streams->hello->streams[i];
-        if (a->tokenizer_digest.len == b->tokenizer_digest.len &&
-            memcmp(a->tokenizer_digest.data, b->tokenizer_digest.data, b->tokenizer_digest.len) == 0)
-            return streams->stream[i].tokenizer;
-    }
-    return NULL;
+    return a->tokenizer_digest.len == b->tokenizer_digest.len &&
+           memcmp(a->tokenizer_digest.data, b->tokenizer_digest.data, b->tokenizer_digest.len) == 0;
+}
+
+static struct coder *coder_for(struct streams *streams, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (same_tokenizer(streams->hello->streams[k], streams->hello->streams[i]))
+            return streams->stream[k].coder;
+    return &streams->stream[i].own;
 }
 
 static struct lk_measure_filter *filters_of(const Lk__WorkerStream *wire)
@@ -98,12 +108,11 @@ static enum lk_code open_stream(struct streams *streams, size_t i, struct lk_err
     stream->wire = streams->hello->streams[i];
     stream->filter = filters_of(stream->wire);
     stream->chain = lk_zalloc(stream->wire->n_datasets + 1, sizeof *stream->chain);
-    stream->tokenizer = same_tokenizer(streams, i);
-    stream->borrowed = stream->tokenizer != NULL;
-    if (stream->borrowed)
+    stream->coder = coder_for(streams, i);
+    if (stream->coder != &stream->own)
         return LK_OK;
-    LK_TRY(load_tokenizer(stream->wire, &stream->tokenizer, err));
-    return check_digest(stream->wire, stream->tokenizer, err);
+    LK_TRY(load_tokenizer(stream->wire, &stream->own.tokenizer, err));
+    return check_digest(stream->wire, stream->own.tokenizer, err);
 }
 
 enum lk_code streams_open(Lk__WorkerHelloReply *hello, struct streams **ret_streams,
@@ -135,9 +144,10 @@ void streams_close(struct streams *streams)
         free(stream->chain);
         free(stream->filter);
     }
-    for (size_t i = 0; i < streams->hello->n_streams; i++)
-        if (!streams->stream[i].borrowed)
-            lk_tokenizer_free(streams->stream[i].tokenizer);
+    for (size_t i = 0; i < streams->hello->n_streams; i++) {
+        lk_encoder_free(streams->stream[i].own.encoder);
+        lk_tokenizer_free(streams->stream[i].own.tokenizer);
+    }
     lk__worker_hello_reply__free_unpacked(streams->hello, NULL);
     free(streams->stream);
     free(streams);
@@ -148,14 +158,18 @@ const Lk__WorkerHelloReply *streams_hello(const struct streams *streams)
     return streams->hello;
 }
 
-/* Datasets that differ only in where they lie share a chain, and its encoder's memory. */
+/* Datasets that differ only in where they lie share a chain. */
 static struct lk_measure *chain_for(struct stream *stream, const char *text)
 {
     for (uint32_t c = 0; c < stream->n_chains; c++)
         if (strcmp(stream->chain[c].text, text) == 0)
             return stream->chain[c].measure;
+    struct coder *coder = stream->coder;
+    if (coder->encoder == NULL)
+        coder->encoder = lk_encoder_new(coder->tokenizer);
     struct lk_measure_spec spec = {
-        .tokenizer = stream->tokenizer,
+        .tokenizer = coder->tokenizer,
+        .encoder = coder->encoder,
         .text = text,
         .has_append = stream->wire->has_append,
         .has_prepend = stream->wire->has_prepend,

@@ -1,6 +1,7 @@
 /*
  * What a worker knows of the streams: from the daemon's answer to its hello to tokenizers that are
- * loaded and proved to be the daemon's, and one measuring chain for each text field.
+ * loaded and proved to be the daemon's, one encoder for each of them, and one measuring chain for each
+ * text field of a stream.
  */
 #ifndef LK_WORKER_STREAMS_H
 #define LK_WORKER_STREAMS_H
