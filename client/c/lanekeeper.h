@@ -324,7 +324,7 @@ struct lanekeeper_training {
  * are made here, into memory of this process. What they hold is the same.
  *
  * A batch whose owner is NULL is one that the caller made, of copies for instance; its arrays are then the
- * caller's to keep as long as I32 input_ids are used.
+ * caller's to keep as long as I32 input_ids are used, or slices are to be cut.
  *
  * Any thread, any number of times for a batch; not while another thread releases that batch.
  */
@@ -332,6 +332,29 @@ LK_API enum lanekeeper_code lanekeeper_training(const struct lanekeeper_batch *b
                                                 const struct lanekeeper_training_options *options,
                                                 struct lanekeeper_training *ret_training,
                                                 struct lanekeeper_error *error);
+
+enum lanekeeper_slice { /* which columns of every row context-parallel rank c of C gets */
+    LANEKEEPER_SLICE_CONTIGUOUS = 0, /* [c × T/C, (c + 1) × T/C); T must be a multiple of C */
+    LANEKEEPER_SLICE_ZIGZAG = 1      /* of 2C chunks number c and then number 2C-1-c, so that causal attention
+                                        costs every rank the same (Megatron); T a multiple of 2C */
+};
+
+/*
+ * The part of context-parallel rank @cp_rank of @cp_size: a copy, in memory of this process, for
+ * lanekeeper_training_done and independent of @training, which is no slice itself. It is cut from whole rows, not from each document.
+ *
+ * Its sequence is T / cp_size, and num_valid_tokens counts its own labels: those of all ranks add up to the
+ * whole. cu_seqlens, max_seqlens and max_seqlen are those of the whole rows, as ring attention needs them.
+ * Shifted labels are right at the cuts, too: they were shifted before.
+ *
+ * @error  may be NULL. INVALID_ARGUMENT: a rank, a size or a kind out of range, or a T that does not divide;
+ *         RESOURCE_EXHAUSTED. Then *ret_slice is zeroed. @ret_slice must not be @training.
+ */
+LK_API enum lanekeeper_code lanekeeper_training_slice(const struct lanekeeper_training *training,
+                                                      uint32_t cp_rank, uint32_t cp_size,
+                                                      enum lanekeeper_slice kind,
+                                                      struct lanekeeper_training *ret_slice,
+                                                      struct lanekeeper_error *error);
 
 /* Gives the arrays back. NULL, a zeroed one, and a second time are fine. Any thread. */
 LK_API void lanekeeper_training_done(struct lanekeeper_training *training);

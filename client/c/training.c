@@ -1,5 +1,5 @@
 /* What a training step is fed with: the daemon's arrays if it has made them, else ours. */
-#include "batch.h"
+#include "training.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@ void lanekeeper_training_options_init(struct lanekeeper_training_options *option
                                                     .ignore_index = -100};
 }
 
-__attribute__((format(printf, 3, 4))) static enum lanekeeper_code
-fail(struct lanekeeper_error *error, enum lanekeeper_code code, const char *format, ...)
+enum lanekeeper_code lkc_training_fail(struct lanekeeper_error *error, enum lanekeeper_code code,
+                                       const char *format, ...)
 {
     va_list args;
 
@@ -39,7 +39,8 @@ static enum lanekeeper_code range_check(const char *name, uint32_t value, uint32
 {
     if (value <= most)
         return LANEKEEPER_OK;
-    return fail(error, LANEKEEPER_INVALID_ARGUMENT, "training: %s %u: expected 0 to %u", name, value, most);
+    return lkc_training_fail(error, LANEKEEPER_INVALID_ARGUMENT, "training: %s %u: expected 0 to %u", name, value,
+                             most);
 }
 
 static enum lanekeeper_code options_check(const struct lanekeeper_batch *batch,
@@ -60,19 +61,20 @@ static enum lanekeeper_code options_check(const struct lanekeeper_batch *batch,
     enum lanekeeper_code code = LANEKEEPER_OK;
 
     if (o->dtype != LANEKEEPER_I32 && o->dtype != LANEKEEPER_I64)
-        return fail(error, LANEKEEPER_INVALID_ARGUMENT, "training: dtype %d: expected I32 or I64", (int)o->dtype);
+        return lkc_training_fail(error, LANEKEEPER_INVALID_ARGUMENT, "training: dtype %d: expected I32 or I64",
+                                 (int)o->dtype);
     for (size_t i = 0; code == LANEKEEPER_OK && i < sizeof field / sizeof *field; i++)
         code = range_check(field[i].name, field[i].value, field[i].most, error);
     if (code != LANEKEEPER_OK)
         return code;
     if (o->dtype == LANEKEEPER_I32 && (o->ignore_index < INT32_MIN || o->ignore_index > INT32_MAX))
-        return fail(error, LANEKEEPER_INVALID_ARGUMENT, "training: ignore_index %lld does not fit an I32",
-                    (long long)o->ignore_index);
+        return lkc_training_fail(error, LANEKEEPER_INVALID_ARGUMENT,
+                                 "training: ignore_index %lld does not fit an I32", (long long)o->ignore_index);
     uint64_t all = (uint64_t)batch->rows * batch->sequence;
     if (o->cu_seqlens == LANEKEEPER_CU_SEQLENS_FLAT && all > INT32_MAX)
-        return fail(error, LANEKEEPER_INVALID_ARGUMENT,
-                    "training: %llu tokens: flat cu_seqlens take at most %d; take them per row",
-                    (unsigned long long)all, INT32_MAX);
+        return lkc_training_fail(error, LANEKEEPER_INVALID_ARGUMENT,
+                                 "training: %llu tokens: flat cu_seqlens take at most %d; take them per row",
+                                 (unsigned long long)all, INT32_MAX);
     return LANEKEEPER_OK;
 }
 
@@ -98,9 +100,8 @@ static struct lk_training_wish wish_of(const struct lanekeeper_training_options 
 
 /* ---- pieces ---- */
 
-/* A row as it is at this moment: its memory may be another process's. */
-static struct lk_training_walk walk_of(const struct lanekeeper_batch *batch, uint32_t r,
-                                       struct lk_batch_row *ret_row)
+struct lk_training_walk lkc_training_walk(const struct lanekeeper_batch *batch, uint32_t r,
+                                          struct lk_batch_row *ret_row)
 {
     memcpy(ret_row, &batch->row[r], sizeof *ret_row);
     if (ret_row->first_part > batch->n_parts || ret_row->n_parts > batch->n_parts - ret_row->first_part)
@@ -122,7 +123,7 @@ static struct tally tally_of(const struct lanekeeper_batch *batch, bool keep_bor
 
     for (uint32_t r = 0; r < batch->rows; r++) {
         struct lk_batch_row row;
-        struct lk_training_walk walk = walk_of(batch, r, &row);
+        struct lk_training_walk walk = lkc_training_walk(batch, r, &row);
         uint32_t pieces = 0;
         while (lk_training_walk_next(&walk)) {
             pieces++;
@@ -143,7 +144,7 @@ static void fill_flat(const struct lanekeeper_batch *batch, int32_t *to, uint64_
 
     for (uint32_t r = 0; r < batch->rows; r++) {
         struct lk_batch_row row;
-        struct lk_training_walk walk = walk_of(batch, r, &row);
+        struct lk_training_walk walk = lkc_training_walk(batch, r, &row);
         while (lk_training_walk_next(&walk) && k < room)
             to[k++] = (int32_t)(r * batch->sequence + walk.at);
     }
@@ -155,7 +156,7 @@ static void fill_rows(const struct lanekeeper_batch *batch, int32_t *to, uint64_
 {
     for (uint32_t r = 0; r < batch->rows; r++, to += room) {
         struct lk_batch_row row;
-        struct lk_training_walk walk = walk_of(batch, r, &row);
+        struct lk_training_walk walk = lkc_training_walk(batch, r, &row);
         uint64_t k = 0;
         longest[r] = 0;
         while (lk_training_walk_next(&walk) && k < room) {
@@ -168,15 +169,6 @@ static void fill_rows(const struct lanekeeper_batch *batch, int32_t *to, uint64_
 }
 
 /* ---- memory of our own ---- */
-
-struct own { /* the arrays follow, aligned */
-    struct holding *holding;
-};
-
-static uint64_t align(uint64_t bytes)
-{
-    return (bytes + LK_TRAINING_ALIGN - 1) / LK_TRAINING_ALIGN * LK_TRAINING_ALIGN;
-}
 
 static uint64_t cu_entries(enum lanekeeper_cu_seqlens kind, const struct tally *tally, uint32_t rows)
 {
@@ -208,7 +200,7 @@ static void make_arrays(const struct lanekeeper_batch *batch, const struct lk_tr
 {
     for (uint32_t r = 0; r < batch->rows; r++) {
         struct lk_batch_row row;
-        struct lk_training_walk walk = walk_of(batch, r, &row);
+        struct lk_training_walk walk = lkc_training_walk(batch, r, &row);
         lk_training_row(wish, layout, block, r, batch->tokens + (size_t)r * batch->sequence, &row, walk.part);
     }
 }
@@ -245,13 +237,13 @@ static enum lanekeeper_code make(const struct lanekeeper_batch *batch,
     struct lk_training_layout layout;
 
     lk_training_layout(wish, shared ? holding->block_rows : batch->rows, batch->sequence, &layout);
-    uint64_t head = align(sizeof(struct own)), arrays = shared ? 0 : layout.bytes,
-             cu = align(4 * cu_entries(o->cu_seqlens, &tally, batch->rows)),
-             all = head + arrays + cu + align(4 * (uint64_t)batch->rows);
+    uint64_t head = lkc_training_align(sizeof(struct training_own)), arrays = shared ? 0 : layout.bytes,
+             cu = lkc_training_align(4 * cu_entries(o->cu_seqlens, &tally, batch->rows)),
+             all = head + arrays + cu + lkc_training_align(4 * (uint64_t)batch->rows);
     uint8_t *block = aligned_alloc(LK_TRAINING_ALIGN, all);
     if (block == NULL)
-        return fail(error, LANEKEEPER_RESOURCE_EXHAUSTED, "training: out of memory for %llu bytes",
-                    (unsigned long long)all);
+        return lkc_training_fail(error, LANEKEEPER_RESOURCE_EXHAUSTED, "training: out of memory for %llu bytes",
+                                 (unsigned long long)all);
     *training = (struct lanekeeper_training){.rows = batch->rows,
                                              .sequence = batch->sequence,
                                              .dtype = o->dtype,
@@ -266,7 +258,7 @@ static enum lanekeeper_code make(const struct lanekeeper_batch *batch,
                    (int32_t *)(void *)(block + head + arrays + cu), training);
     if (holding != NULL)
         lkc_holding_hold(holding);
-    ((struct own *)(void *)block)->holding = holding;
+    *(struct training_own *)(void *)block = (struct training_own){*batch, wish->flags};
     return LANEKEEPER_OK;
 }
 
@@ -290,7 +282,8 @@ enum lanekeeper_code lanekeeper_training(const struct lanekeeper_batch *batch,
 
     *ret_training = (struct lanekeeper_training){0};
     if (batch == NULL || batch->tokens == NULL)
-        return fail(error, LANEKEEPER_INVALID_ARGUMENT, "training: no batch, or one that was released");
+        return lkc_training_fail(error, LANEKEEPER_INVALID_ARGUMENT,
+                                 "training: no batch, or one that was released");
     if (options == NULL) {
         lanekeeper_training_options_init(&defaults);
         options = &defaults;
@@ -309,9 +302,9 @@ void lanekeeper_training_done(struct lanekeeper_training *training)
     if (training == NULL)
         return;
     if (training->owner != NULL) {
-        struct own *own = training->owner;
-        if (own->holding != NULL)
-            lkc_holding_drop(own->holding);
+        struct training_own *own = training->owner;
+        if (own->batch.owner != NULL)
+            lkc_holding_drop(own->batch.owner);
         free(training->owner);
     }
     *training = (struct lanekeeper_training){0};

@@ -275,6 +275,156 @@ START_TEST(arrays_of_other_options_are_left_alone)
 }
 END_TEST
 
+/* The column of the whole row that is column @j of a rank's slice. */
+static uint32_t column_of(uint32_t j, uint32_t rank, uint32_t size, enum lanekeeper_slice kind)
+{
+    uint32_t each = T / size, half = each / 2;
+    if (kind == LANEKEEPER_SLICE_CONTIGUOUS)
+        return rank * each + j;
+    return j < half ? rank * half + j : T - (rank + 1) * half + (j - half);
+}
+
+static int64_t number_at(const struct lanekeeper_training *g, const void *array, size_t i)
+{
+    return g->dtype == LANEKEEPER_I64 ? ((const int64_t *)array)[i] : ((const int32_t *)array)[i];
+}
+
+static void assert_slice(const struct lanekeeper_training *whole, uint32_t rank, uint32_t size,
+                         enum lanekeeper_slice kind, const struct lanekeeper_training *slice)
+{
+    const void *all[] = {whole->input_ids, whole->labels, whole->positions, whole->document_ids};
+    const void *part[] = {slice->input_ids, slice->labels, slice->positions, slice->document_ids};
+    uint64_t valid = 0;
+    ck_assert_uint_eq(slice->sequence, T / size);
+    ck_assert_uint_eq(slice->shared, 0);
+    for (uint32_t r = 0; r < whole->rows; r++)
+        for (uint32_t j = 0; j < slice->sequence; j++) {
+            size_t from = (size_t)r * T + column_of(j, rank, size, kind), to = (size_t)r * slice->sequence + j;
+            for (int a = 0; a < 4; a++)
+                if (all[a] != NULL && number_at(whole, all[a], from) != number_at(slice, part[a], to))
+                    ck_abort_msg("rank %u of %u kind %d: array %d row %u column %u", rank, size, (int)kind, a, r, j);
+            if (whole->loss_mask != NULL && whole->loss_mask[from] != slice->loss_mask[to])
+                ck_abort_msg("rank %u of %u kind %d: mask row %u column %u", rank, size, (int)kind, r, j);
+            valid += whole->labels != NULL && number_at(whole, whole->labels, from) != -100;
+        }
+    if (whole->labels != NULL)
+        ck_assert_uint_eq(slice->num_valid_tokens, valid);
+    ck_assert_uint_eq(slice->n_cu_seqlens, whole->n_cu_seqlens);
+    ck_assert_int_eq(slice->max_seqlen, whole->max_seqlen);
+    for (uint32_t i = 0; i < whole->n_cu_seqlens * (whole->max_seqlens != NULL ? whole->rows : 1); i++)
+        ck_assert_int_eq(slice->cu_seqlens[i], whole->cu_seqlens[i]);
+    for (uint32_t r = 0; whole->max_seqlens != NULL && r < whole->rows; r++)
+        ck_assert_int_eq(slice->max_seqlens[r], whole->max_seqlens[r]);
+}
+
+static void slice_all(const struct lanekeeper_training *g)
+{
+    struct lanekeeper_error error;
+    for (int kind = 0; kind < 2; kind++)
+        for (uint32_t size = 1; size <= T / (kind + 1u); size *= 2) {
+            uint64_t valid = 0;
+            for (uint32_t rank = 0; rank < size; rank++) {
+                struct lanekeeper_training slice;
+                ck_assert_int_eq(lanekeeper_training_slice(g, rank, size, kind, &slice, &error), LANEKEEPER_OK);
+                assert_slice(g, rank, size, kind, &slice);
+                valid += slice.num_valid_tokens;
+                lanekeeper_training_done(&slice);
+            }
+            ck_assert_uint_eq(valid, g->num_valid_tokens);
+        }
+}
+
+/* Loop: every kind of labels, borders, cu_seqlens, and type. */
+START_TEST(slices_are_columns_of_the_whole)
+{
+    struct fake_daemon *f = start(true);
+    struct lanekeeper *lk = connect_ahead(0);
+    struct lanekeeper_batch b;
+    struct lanekeeper_training_options o = training_options();
+    o.labels = _i % 3;
+    o.borders = _i / 3 % 2;
+    o.cu_seqlens = _i / 6 % 3;
+    o.dtype = _i / 18 == 0 ? LANEKEEPER_I32 : LANEKEEPER_I64;
+    o.loss_mask = o.document_ids = _i % 2;
+    for (int step = 0; step < 2; step++) {
+        LK_OK_(lanekeeper_next(lk, &b), lk);
+        struct lanekeeper_training g = make(&b, &o);
+        ck_assert_uint_eq(g.shared, step);
+        slice_all(&g);
+        lanekeeper_training_done(&g);
+        lanekeeper_release(&b);
+    }
+    lanekeeper_close(lk);
+    fake_stop(f);
+}
+END_TEST
+
+START_TEST(slices_stand_alone_and_bad_ones_are_named)
+{
+    static const struct {
+        uint32_t rank, size;
+        int kind;
+        const char *text;
+    } bad[] = {{0, 0, 0, "rank 0 of 0"}, {2, 2, 0, "rank 2 of 2"},       {0, 1, 2, "kind 2"},
+               {0, 3, 0, "16 tokens"},   {0, 16, 1, "32 equal chunks"}, {0, UINT32_MAX, 1, "8589934590"}};
+    struct fake_daemon *f = start(true);
+    struct lanekeeper *lk = connect_ahead(0);
+    struct lanekeeper_batch b;
+    struct lanekeeper_training slice, again, none = {0};
+    struct lanekeeper_error error;
+    LK_OK_(lanekeeper_next(lk, &b), lk);
+    struct lanekeeper_training g = make(&b, NULL), reference = make(&b, NULL);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_int_eq(lanekeeper_training_slice(&g, bad[i].rank, bad[i].size, bad[i].kind, &slice, &error),
+                         LANEKEEPER_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(error.text, bad[i].text) != NULL, "%s", error.text);
+        ck_assert_ptr_null(slice.owner);
+    }
+    ck_assert_int_eq(lanekeeper_training_slice(&none, 0, 1, 0, &slice, &error), LANEKEEPER_INVALID_ARGUMENT);
+    ck_assert_int_eq(lanekeeper_training_slice(NULL, 0, 1, 0, &slice, NULL), LANEKEEPER_INVALID_ARGUMENT);
+    ck_assert_int_eq(lanekeeper_training_slice(&g, 1, 4, 1, &slice, &error), LANEKEEPER_OK);
+    ck_assert_int_eq(lanekeeper_training_slice(&slice, 0, 2, 0, &again, &error), LANEKEEPER_INVALID_ARGUMENT);
+    lanekeeper_training_done(&g);
+    lanekeeper_release(&b);
+    assert_slice(&reference, 1, 4, 1, &slice);
+    lanekeeper_training_done(&reference);
+    wait_for(&f->leases_held, 0); /* a slice holds none */
+    ck_assert_uint_eq(slice.sequence, 4);
+    lanekeeper_training_done(&slice);
+    lanekeeper_close(lk);
+    fake_stop(f);
+}
+END_TEST
+
+START_TEST(a_batch_of_copies_is_as_good)
+{
+    struct fake_daemon *f = start(true);
+    struct lanekeeper *lk = connect_ahead(0);
+    struct lanekeeper_batch b, copy;
+    uint32_t tokens[FAKE_ROWS * T];
+    struct lanekeeper_row row[FAKE_ROWS];
+    struct lanekeeper_part part[2 * FAKE_ROWS];
+    LK_OK_(lanekeeper_next(lk, &b), lk);
+    memcpy(tokens, b.tokens, sizeof tokens);
+    memcpy(row, b.row, sizeof row);
+    memcpy(part, b.part, sizeof part);
+    copy = b;
+    copy.owner = NULL;
+    copy.tokens = tokens;
+    copy.row = row;
+    copy.part = part;
+    lanekeeper_release(&b);
+    struct lanekeeper_training g = make(&copy, NULL);
+    ck_assert_uint_eq(g.shared, 0);
+    assert_defaults(&g, &copy);
+    slice_all(&g);
+    lanekeeper_training_done(&g);
+    lanekeeper_release(&copy);
+    lanekeeper_close(lk);
+    fake_stop(f);
+}
+END_TEST
+
 static void *train(void *arg)
 {
     struct lanekeeper_batch *b = arg;
@@ -325,6 +475,9 @@ Suite *suite(void)
     tcase_add_loop_test(t, malformed_arrays_are_data_loss_and_the_next_ones_work, FAKE_TRAINING_OUTSIDE,
                         FAKE_TRAINING_INLINE + 1);
     tcase_add_test(t, arrays_of_other_options_are_left_alone);
+    tcase_add_loop_test(t, slices_are_columns_of_the_whole, 0, 36);
+    tcase_add_test(t, slices_stand_alone_and_bad_ones_are_named);
+    tcase_add_test(t, a_batch_of_copies_is_as_good);
     tcase_add_test(t, several_threads_may_train_on_one_batch);
     suite_add_tcase(s, t);
     return s;
