@@ -95,6 +95,3 @@ chaos.elsewhere("Shards truncated, longer, emptied, removed, renamed, added afte
                 "The daemon does not start, and names the shard.", "e2e/test_data.py refused_at_start", case="RC-015")
 chaos.elsewhere("A byte changed between indexing and the start, size and time kept",
                 "DATA_LOSS naming the shard; `lanekeeper verify` finds it, too.", "e2e/test_data.py same_size_at_start", case="RC-015")
-chaos.elsewhere("A limit of 64 or 256 open files, 5,000 shards, 200 clients",
-                "A whole epoch is served; where too few may be open the daemon does not start, and says how many it needs.",
-                "e2e/test_data.py files_limit", case="RC-095")
