@@ -23,9 +23,9 @@ bool lk_socket_close(nng_socket socket)
         (void)close_socket(id);
         return true;
     }
-    (void)clock_gettime(CLOCK_REALTIME, &until);
+    (void)clock_gettime(CLOCK_MONOTONIC, &until); /* whatever becomes of the time of day */
     until.tv_sec += CLOSE_S;
-    if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
         return true;
     (void)pthread_detach(thread);
     return false;
