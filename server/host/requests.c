@@ -243,12 +243,12 @@ uint32_t requests_serve(struct engine *engine)
         struct request *request = *link;
         const struct served_cursor *at = request->at;
         uint64_t step = request->step;
+        int64_t deadline = request->call->deadline_ms; /* an answered call is gone */
         bool done = serve(engine, request);
         /* It now waits for what no cursor has been told to make, and no event need ever come: a Digest
          * went on to its next step, or the step has to be made again. So the next turn is now. */
         if (!done && (request->at != at || request->step != step))
             next = now;
-        int64_t deadline = request->call->deadline_ms;
         if (!done && deadline != 0 && deadline <= now) {
             answer_late(engine, request);
             done = true;
