@@ -68,8 +68,10 @@ static void drop_found(struct link *link)
 
 static void drop_socket(struct link *link)
 {
-    if (link->fd >= 0)
+    if (link->fd >= 0) {
+        (void)shutdown(link->fd, SHUT_RDWR); /* also for children that were forked meanwhile */
         (void)close(link->fd);
+    }
     link->fd = -1;
     link->connection = 0;
 }

@@ -210,8 +210,10 @@ void lkc_memory_drop(struct memory *memory)
         return;
     for (uint32_t i = 0; i < memory->n_regions; i++)
         (void)munmap((void *)(uintptr_t)memory->region[i].at, (size_t)memory->region[i].bytes);
-    if (memory->fd >= 0)
+    if (memory->fd >= 0) {
+        (void)shutdown(memory->fd, SHUT_RDWR); /* also for children that were forked meanwhile */
         close(memory->fd);
+    }
     (void)pthread_mutex_destroy(&memory->mutex);
     free(memory->owed);
     free(memory);
