@@ -19,8 +19,10 @@
 
 struct served_cursor {
     struct cursor *cursor;     /* NULL: free place */
-    int64_t last_use_ms;
+    int64_t made_ms, last_use_ms, last_answer_ms;
+    uint32_t peer;             /* that asked it last */
     uint64_t served;           /* requests it was given */
+    uint64_t answered;         /* … and that it had the rows for */
     uint32_t waiting;          /* requests that wait for it; counted anew each turn */
     uint64_t lowest;           /* step of theirs */
 };

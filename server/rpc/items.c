@@ -124,6 +124,7 @@ void peers_forget_call(const struct peer_table *t, const struct item *item)
     for (struct item **at = &peer->calls; *at != NULL; at = &(*at)->peer_next) {
         if (*at == item) {
             *at = item->peer_next;
+            peer->n_calls--;
             return;
         }
     }

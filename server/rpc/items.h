@@ -28,6 +28,7 @@ struct item {
 struct peer {
     uint32_t number; /* 0: an empty place */
     bool called;     /* the owner has heard of it */
+    uint32_t n_calls;
     struct item *calls;
 };
 

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #define REFUSED_MIN 1024 /* refusals that may wait to be sent, at least */
+#define FEW_CALLS 8 /* of a peer: for such are the last of the places for calls */
 #define OWN_A_TURN 64 /* refusals and the like that one rpc_server_next answers */
 #define DEADLINE_DEFAULT_MS (10 * 60 * 1000)
 
@@ -120,6 +121,13 @@ static void peer_end(struct rpc_server *s, struct peer *peer)
     peers_remove(&s->peers, peer);
 }
 
+/* Is there a place for another call? Those who ask for much leave some to those who ask for little. */
+static bool has_place(const struct rpc_server *s, const struct peer *peer, size_t bytes)
+{
+    uint32_t kept = peer->n_calls >= FEW_CALLS ? s->calls_max / 4 : 0;
+    return s->n_calls + kept < s->calls_max && bytes <= s->waiting_bytes_max - s->waiting_bytes;
+}
+
 /* Decides what becomes of a request; false: nothing, the caller frees it. Under the mutex. */
 static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bool whole)
 {
@@ -137,7 +145,7 @@ static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bo
         return false;
     }
     size_t bytes = nng_msg_len(item->request);
-    if (s->n_calls >= s->calls_max || bytes > s->waiting_bytes_max - s->waiting_bytes) {
+    if (!has_place(s, peer, bytes)) {
         s->stats.refused_busy++;
         return refuse(s, item, LK_RESOURCE_EXHAUSTED);
     }
@@ -147,6 +155,7 @@ static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bo
     item->kind = ITEM_CALL;
     item->peer_next = peer->calls;
     peer->calls = item;
+    peer->n_calls++;
     s->n_calls++;
     s->waiting_bytes += bytes;
     s->stats.calls++;

@@ -396,6 +396,39 @@ START_TEST(requests_that_wait_are_bounded_in_bytes)
 }
 END_TEST
 
+START_TEST(who_asks_for_much_leaves_places_to_others)
+{
+    struct fix f;
+    uint32_t id;
+    fix_init_bounded(&f, 0, 0);
+    int greedy = dial_tcp(&f), other = dial_tcp(&f);
+    struct rpc_call *call[200];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < 200; i++)
+        send_tcp(greedy, i, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+    while (n < 192) /* three quarters of 256 */
+        call[n++] = wait_call(&f);
+    for (int i = 0; i < 8; i++) {
+        struct rpc_event event;
+        struct pollfd p[] = {{.fd = rpc_server_fd(f.server), .events = POLLIN}, {.fd = greedy, .events = POLLIN}};
+        while (p[1].revents == 0) { /* it answers what it refuses when it is asked for events */
+            ck_assert_int_gt(poll(p, 2, WAIT_MS), 0);
+            ck_assert(!rpc_server_next(f.server, &event));
+        }
+        ck_assert_int_eq(receive_tcp(greedy, &id), LK_RESOURCE_EXHAUSTED);
+        ck_assert_uint_ge(id, 192);
+    }
+    send_tcp(other, 1, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+    reply(wait_call(&f), "p", 1);
+    ck_assert_int_eq(receive_tcp(other, &id), LK_OK);
+    while (n > 0)
+        reply(call[--n], "p", 1);
+    (void)close(greedy);
+    (void)close(other);
+    fix_done_bounded(&f);
+}
+END_TEST
+
 START_TEST(when_all_places_are_taken_the_one_that_is_silent_longest_goes)
 {
     struct fix f;
@@ -489,8 +522,12 @@ START_TEST(closing_under_a_flood_of_requests_is_clean)
         fix_init(&f);
         for (int i = 0; i < 2; i++)
             pid[i] = flooder(&f);
-        for (int i = 0; i < 300; i++) {
+        uint32_t first = 0;
+        bool both = false;
+        for (int i = 0; i < 300 || !both; i++) { /* on a busy machine one may begin late */
             struct rpc_call *call = wait_call(&f);
+            both = both || (first != 0 && first != call->peer);
+            first = call->peer;
             if (i % 2 == 0)
                 reply(call, "p", 1);
         }
@@ -606,6 +643,7 @@ Suite *suite(void)
     tcase_add_test(t, a_stranger_sends_little_until_it_is_trusted);
     tcase_add_test(t, half_messages_are_bounded_together_and_those_with_most_go);
     tcase_add_test(t, requests_that_wait_are_bounded_in_bytes);
+    tcase_add_test(t, who_asks_for_much_leaves_places_to_others);
     tcase_add_test(t, when_all_places_are_taken_the_one_that_is_silent_longest_goes);
     tcase_add_test(t, closing_under_a_flood_of_requests_is_clean);
     tcase_add_test(t, a_socket_that_another_has_put_in_its_place_is_left_alone);
