@@ -272,6 +272,21 @@ def stages(bench):
               "against memcpy of the same fragments")
 
 
+def training(bench):
+    """In turns with the peer, where that is installed."""
+    python = None if QUICK else peers.installed(bench.build)
+    ours, theirs = [], []
+    for _ in range(RUNS):
+        ours.append(bench.tool("bench_training"))
+        found = python and peers.run([python, HERE / "peer_training.py"])
+        theirs += [found] if found else []
+    peer = statistics.median(one["p50_us"] for one in theirs) if theirs else None
+    what = "8 x 2048 tokens, 64 bits: ids, labels, positions, document ids, loss mask"
+    bench.put("training.call_p50_us", median_of(r"own ([\d.]+)", ours), "us", peer,
+              f"{what}, cu_seqlens; the library makes them" + (f"; against zephon {theirs[0]['version']}" if peer else ""))
+    bench.put("training.rows_p50_us", median_of(r"rows ([\d.]+)", ours), "us", 60, f"{what}; as the daemon makes them")
+
+
 def fetches(bench):
     runs = []
     with bench.daemon(every=0) as daemon:
@@ -305,7 +320,7 @@ def main():
     prepare(bench)
     parts = {"tokenise": lambda: Tokenising(bench, RUNS, QUICK).all(),
              "e2e": lambda: end_to_end(bench, peers.zephon(bench, RUNS, QUICK), peers.torch(bench, RUNS, QUICK)),
-             "stages": lambda: stages(bench),
+             "stages": lambda: stages(bench), "training": lambda: training(bench),
              "shares": lambda: shares(bench, lambda batch: run_once(bench, (500 if QUICK else STEPS) * 8 // batch,
                                                                     batch=batch)[1], RUNS),
              "fetch": lambda: fetches(bench), "cold": lambda: cold(bench), "restore": lambda: restore(bench),
