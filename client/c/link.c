@@ -47,6 +47,7 @@ struct link {
     uint64_t connection; /* UP: its number; else 0 */
     uint64_t connections;
     int64_t looked_ms, quiet_ms;
+    bool more;           /* the last read took all there was room for */
     char why[128];
 };
 
@@ -260,6 +261,7 @@ static void receive(struct link *link, int64_t now)
         return;
     }
     ssize_t n = recv(link->fd, to, room, MSG_DONTWAIT);
+    link->more = n == (ssize_t)room;
     if (n > 0) {
         lkc_wire_came(&link->wire, (size_t)n);
         link->quiet_ms = now;
@@ -344,6 +346,8 @@ bool lkc_link_wait(struct link *link, int fd, int64_t until_ms)
     size_t n;
     struct pollfd p[2] = {{.fd = link->fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
 
+    if (link->phase == PHASE_UP && link->more)
+        return false; /* there is probably the rest of a large message to read */
     if (link->phase == PHASE_LOOKING_UP)
         p[0].fd = lkc_lookup_fd(link->lookup);
     else if (link->phase == PHASE_CONNECTING)
