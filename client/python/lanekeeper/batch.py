@@ -33,8 +33,8 @@ class Lease:
 
     def __init__(self) -> None:
         self.raw = _native.Batch()
-        self.pid = _getpid()
         self.memory: tuple[NDArray[Any], ...] = ()    # of a copy
+        self.pid = _getpid()
 
     def check(self) -> None:
         if _getpid() != self.pid:
@@ -43,7 +43,7 @@ class Lease:
 
     def __del__(self, release: Any = _release, byref: Any = ctypes.byref, getpid: Any = _getpid) -> None:
         # A forked child must not give back what its parent holds.
-        if getpid() == self.pid:
+        if getpid() == getattr(self, "pid", 0):
             release(byref(self.raw))
 
 

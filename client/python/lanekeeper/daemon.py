@@ -17,11 +17,11 @@ import tempfile
 import threading
 import time
 import weakref
-from typing import Iterator
 from contextlib import contextmanager
+from typing import Iterator
 
 from . import _native
-from .errors import FailedPrecondition, LanekeeperError, NotFound
+from .errors import FailedPrecondition, NotFound
 
 log = logging.getLogger("lanekeeper")
 
@@ -68,6 +68,7 @@ class PrivateDaemon:
         self.config = os.path.abspath(os.fspath(config))
         if not os.path.isfile(self.config):
             raise NotFound(f"{self.config}: no such configuration file, and no ipc:// or tcp:// address")
+        self.users = 0
         self._owner = os.getpid()
         self._log = os.memfd_create("lanekeeperd.log", os.MFD_CLOEXEC)
         fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)
@@ -99,6 +100,9 @@ class PrivateDaemon:
         """What it said last, a line an event."""
         size = os.fstat(self._log).st_size
         return os.pread(self._log, 1 << 16, max(0, size - (1 << 16))).decode(errors="replace")
+
+    def running(self) -> bool:
+        return self._process.poll() is None
 
     def listens(self) -> bool:
         return os.path.exists(self.address[len("ipc://"):])
@@ -138,9 +142,18 @@ class PrivateDaemon:
     def stop(self) -> None:
         """Ends it, within seconds, and removes what it used. Twice is fine."""
         _living.discard(self)
-        process = getattr(self, "_process", None)
-        if process is None or os.getpid() != self._owner:
+        if os.getpid() != getattr(self, "_owner", -1):
             return
+        process = getattr(self, "_process", None)
+        if process is not None:
+            self._end(process)
+        shutil.rmtree(getattr(self, "_folder", ""), ignore_errors=True)
+        if self._log >= 0:
+            os.close(self._log)
+            self._log = -1
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
         if process.stdin is not None:
             process.stdin.close()
         if process.poll() is None:
@@ -150,10 +163,6 @@ class PrivateDaemon:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        if self._log >= 0:
-            os.close(self._log)
-            self._log = -1
 
     def __del__(self) -> None:
         self.stop()
@@ -173,12 +182,13 @@ def _one_at_a_time(config: str) -> Iterator[None]:
 # ---- one for each configuration in a process ----
 
 _living: weakref.WeakSet[PrivateDaemon] = weakref.WeakSet()
-_shared: weakref.WeakValueDictionary[tuple[str, int, int], PrivateDaemon] = weakref.WeakValueDictionary()
+_shared: dict[tuple[str, int, int], PrivateDaemon] = {}
 _lock = threading.Lock()
 
 
 def private(config: str | os.PathLike[str], *, index: bool = True) -> PrivateDaemon:
-    """The private daemon of this process for @config; streams of one file share it as long as it is unchanged."""
+    """The private daemon of this process for @config; streams of one file share it as long as it is unchanged.
+    For `release`."""
     try:
         status = os.stat(config)
     except FileNotFoundError:
@@ -186,21 +196,28 @@ def private(config: str | os.PathLike[str], *, index: bool = True) -> PrivateDae
     key = (os.path.realpath(config), status.st_mtime_ns, os.getpid())
     with _lock:
         found = _shared.get(key)
-        if found is not None:
-            try:
-                found.check()
-                return found
-            except LanekeeperError:
-                pass
-        made = PrivateDaemon(config, index=index)
-        _shared[key] = made
-        return made
+        if found is None or not found.running():
+            found = _shared[key] = PrivateDaemon(config, index=index)
+        found.users += 1
+        return found
+
+
+def release(daemon: PrivateDaemon) -> None:
+    """The last user stops it."""
+    with _lock:
+        daemon.users -= 1
+        if daemon.users > 0:
+            return
+        for key in [key for key, one in _shared.items() if one is daemon]:
+            del _shared[key]
+    daemon.stop()
 
 
 def _in_child() -> None:
     """A forked child must not keep the daemon alive: it closes its copy of the pipe."""
     global _lock
     _lock = threading.Lock()
+    _shared.clear()
     for daemon in list(_living):
         if daemon._process.stdin is not None:
             daemon._process.stdin.close()

@@ -15,7 +15,7 @@ from typing import Any, Generator, Iterator, Mapping
 
 from . import _native
 from .batch import Batch, Lease, _getpid
-from .daemon import PrivateDaemon, private
+from .daemon import PrivateDaemon, private, release
 from .errors import Code, DataLoss, FailedPrecondition, InvalidArgument, LanekeeperError, OutOfRange, error_of
 from .launch import resolve
 
@@ -160,7 +160,10 @@ class Stream:
             _open.discard(self)
             if handle is not None:
                 _lib.lanekeeper_close(handle)
-            self._daemon = self._watch = None    # which stops it, if we are the last
+            self._watch = None
+            daemon, self._daemon = self._daemon, None
+        if daemon is not None:
+            release(daemon)
 
     def __enter__(self) -> Stream:
         return self
@@ -169,18 +172,14 @@ class Stream:
         self.close()
 
     def __del__(self) -> None:
-        handle = getattr(self, "_handle", None)
-        if handle is not None and self._pid == os.getpid():
-            self._handle = None
-            _lib.lanekeeper_close(handle)
+        if hasattr(self, "_lock"):
+            self.close()
 
     # ---- calls ----
 
     def _raise(self, code: int, text: bytes) -> None:
         if code == Code.CANCELLED and self._failure:
-            failure = self._failure[0]
-            self._failure.clear()
-            raise failure
+            raise self._failure.pop()
         hint = None
         if code == Code.FAILED_PRECONDITION and b"stream digest" in text:
             hint = ("the recipe, the data or the tokenizer has changed since the state was made: go back to those, "

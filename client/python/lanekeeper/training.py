@@ -32,12 +32,12 @@ class _Arrays:
 
     def __init__(self, lease: Lease) -> None:
         self.raw = _native.Training()
-        self.pid = _getpid()
         self.lease = lease    # of a copy, the memory of int32 input_ids
+        self.pid = _getpid()
 
     def __del__(self, done: Any = _native.lib.lanekeeper_training_done, byref: Any = ctypes.byref,
                 getpid: Any = _getpid) -> None:
-        if getpid() == self.pid:
+        if getpid() == getattr(self, "pid", 0):
             done(byref(self.raw))
 
 
