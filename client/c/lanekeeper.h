@@ -139,7 +139,7 @@ LK_API enum lanekeeper_code lanekeeper_connect(const struct lanekeeper_options *
 
 /*
  * Frees the handle; NULL is fine. Batches that were not released stay valid until they are.
- * Parting from the daemon takes a moment if it is well, and up to about three seconds if it is not,
+ * Parting from the daemon takes a moment if it is well, and up to about a second if it is not,
  * whatever the handle's time-out.
  */
 LK_API void lanekeeper_close(struct lanekeeper *handle);
