@@ -8,6 +8,7 @@
 #include "rpc/http.h"
 
 #include "base/mem.h"
+#include "rpc/room.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -153,6 +154,7 @@ static int handler_add(struct http_server *server)
 static enum lk_code start(struct http_server *server, const char *where, struct lk_err *err)
 {
     nng_url *url = NULL;
+    LK_TRY(rpc_room(err));
     char *text = lk_format("http://%s", where);
     int rv = nng_url_parse(&url, text);
 
