@@ -58,10 +58,11 @@ ERRORS = {
     "getrandom": (),    # so few bytes always come, and at once
 }
 
-# What nng makes of its own failures is not ours to mend. These are passed over:
+# nng that is refused what it starts with aborts or waits for itself without end. The daemon tries beforehand whether it
+# would be (rpc/room.h; `limits.memory`); between the two there is no mending.
 NNG = {
-    "fcntl.nng": (),             # it does not look whether a socket became one that does not block
-    "pthread_create.nng": (),    # it crashes where its first threads cannot be started
+    "fcntl.nng": (),    # it does not look whether a socket became one that does not block
+    "pthread_create.nng": (), "epoll_create1.nng": (), "eventfd.nng": (),
 }
 
 
