@@ -184,8 +184,15 @@ $(SIM_BIN): $(SIM_OBJ) $(foreach l,core seq base,$(call lib_of,$(l))) $(PROTO_LI
 	@$(CC) $(LDFLAGS) -Wl,--wrap=lk_check_failed,--wrap=slots_take -o $@ $(filter %.o,$^) \
 		-Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lprotobuf-c -lxxhash
 
+SIM_FROM  ?= 0
+SIM_SEEDS ?= 1000000
+.PHONY: sim
+sim: $(SIM_BIN) ## the engine in a simulated world: SIM_SEEDS=1000000 seeds from SIM_FROM=0 on
+	@$(SIM_BIN) --seeds $(SIM_FROM)..$$(($(SIM_FROM) + $(SIM_SEEDS))) --jobs $(JOBS)
+
 # What is fuzzed replays a corpus here, and is driven by libFuzzer in a build with LIBFUZZER=1.
 FUZZ_BIN := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BIN))
+$(BUILD)/tests/fuzz/fuzz_daemon: | $(BUILD)/lanekeeper-worker
 ifdef LIBFUZZER
 $(FUZZ_BIN): LDFLAGS += -fsanitize=fuzzer
 else
@@ -200,7 +207,7 @@ $(PRELOADED): $(BUILD)/%.so: %.c
 	@$(CC) $(CPPFLAGS) $(filter-out $(SAN),$(ALL_CFLAGS)) -shared -o $@ $<
 
 .PHONY: tests unit check demo deps
-tests: all $(UNIT_BIN) $(TEST_BIN) $(BUILD)/tests/lanekeeper-worker-faults $(PRELOADED) ## all test programs, without running them
+tests: all $(UNIT_BIN) $(TEST_BIN) $(SIM_BIN) $(BUILD)/tests/lanekeeper-worker-faults $(PRELOADED) ## all test programs, without running them
 
 unit: all $(UNIT_BIN) ## build and run the unit tests; the first that fails ends it
 	@for t in $(UNIT_BIN); do $$t || exit 1; done
@@ -239,7 +246,7 @@ FUZZ_S ?= 120
 FUZZ   ?= $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 SAN_FUZZ := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 .PHONY: fuzz
-fuzz: ## fuzz the readers, loaders, cutters and the encoder, FUZZ_S=120 seconds each (FUZZ="json encode" for some)
+fuzz: ## fuzz every reader and both ends of every protocol, FUZZ_S=120 seconds each (FUZZ="json encode" for some)
 	@deploy/deps.sh fuzz
 	@python3 tests/fuzz/seeds.py $(BUILD)-fuzz/seeds
 	@+$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-fuzz CC=clang SAN="$(SAN_FUZZ)" LIBFUZZER=1 \

@@ -94,6 +94,7 @@ tests() {
         name=$(basename "$t" .py) name=${name#chaos_}
         printf '%s\t%s\n' "chaos/$name" "$python tests/chaos/run.py $build --short --only '^$name\.'"
     done
+    printf '%s\t%s\n' "sim/test_sim.py (sanitized)" "$python tests/sim/test_sim.py $asan 300"
     # With real processes again; but not what measures memory or time, which sanitizers multiply.
     for t in tests/e2e/cli.sh tests/e2e/test_*.py; do
         case $t in

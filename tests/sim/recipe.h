@@ -30,7 +30,7 @@ enum sim_shape {
 };
 
 struct sim_dataset {
-    char name[16];
+    char name[24];
     uint64_t weight;
     uint32_t epochs;
     enum sim_then then;
@@ -60,7 +60,7 @@ struct sim_batch {
 };
 
 struct sim_recipe {
-    char name[16];
+    char name[24];
     uint64_t seed;
     uint32_t lanes, sequence;
     enum sim_unit mixture;
