@@ -41,7 +41,8 @@ enum lk_code lk_board_open(int fd, struct lk_board *ret_board, struct lk_err *er
     struct lk_board board = {.fd = fd};
     struct stat status;
     enum lk_code code = LK_OK;
-    if (fstat(fd, &status) != 0 || status.st_size <= 0)
+    off_t pages = (off_t)sysconf(_SC_PAGESIZE) * LK_BOARD_PARTS; /* parts begin with a page */
+    if (fstat(fd, &status) != 0 || status.st_size <= 0 || status.st_size % pages != 0)
         code = lk_fail(err, LK_INVALID_ARGUMENT, "descriptor %d is no memory for results", fd);
     if (code == LK_OK) {
         board.part_bytes = (size_t)status.st_size / LK_BOARD_PARTS;

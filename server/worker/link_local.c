@@ -87,7 +87,6 @@ static void lay_down(struct link_local *l, unsigned slot, const struct link_payl
 {
     uint8_t *to = lk_board_part(&l->board, slot);
     size_t bytes = link_payload_bytes(payload);
-    LK_CHECK(bytes <= l->board.part_bytes);
     if (l->slot[slot].bytes > PART_KEEP && bytes <= PART_KEEP) {
         lk_board_trim(&l->board, slot, PART_KEEP);
         l->slot[slot].bytes = PART_KEEP;
@@ -105,16 +104,19 @@ static enum lk_code local_send_result(struct link *link, unsigned slot,
                                       Lk__WorkerTaskRequest *request,
                                       const struct link_payload *payload, struct lk_err *err)
 {
-    lay_down(local_of(link), slot, payload);
     request->part = slot;
     request->part_bytes = link_payload_bytes(payload);
+    if (request->part_bytes > local_of(link)->board.part_bytes)
+        return lk_fail(err, LK_DATA_LOSS, "a result of %llu bytes, as the daemon allows, and a board for %zu",
+                       (unsigned long long)request->part_bytes, local_of(link)->board.part_bytes);
+    lay_down(local_of(link), slot, payload);
     return local_send(link, slot, LK_METHOD_WORKER_TASK, &request->base, NULL, err);
 }
 
 /* The slot whose request is answered; LINK_SLOTS: none of ours. */
 static unsigned answered(struct link_local *l, uint64_t call)
 {
-    unsigned slot = 0;
+    unsigned slot = call == 0 ? LINK_SLOTS : 0; /* 0 is no call, but a slot's that is free */
     while (slot < LINK_SLOTS && l->slot[slot].call != call)
         slot++;
     if (slot < LINK_SLOTS)
