@@ -176,6 +176,37 @@ def conversations(rng):
         yield bytes([3 + 4 * len(tag)]) + b"\0SP\0\0\x31\0\0" + tag + struct.pack(">Q", 1 << 60) + message
 
 
+def peers(rng):
+    """Of a daemon: each method, leases taken and given back, some that hang up."""
+    for number in range(12):
+        data = b""
+        if number % 3 == 0:
+            data += bytes([14, 0, number])  # a client of the hand-over, whose batches are shared
+        for _ in range(5):
+            what = rng.choice([0, 1, 3, 4, 5, 6, 6, 6, 13, 13, 11, 15])
+            data += bytes([what + 16 * rng.randrange(2), 2 + 32 * (number % 3 == 0)] + [rng.randrange(8) for _ in range(3)])
+        yield data
+    yield bytes([7, 2, 4, 8, 4, 16, 0, 0, 1, 5, 200]) + b"odd"
+    yield bytes([9, 5]) + b"\1" + bytes([0, 0, 0, 1]) + bytes([9, 8]) + b"\xff" * 8
+
+
+def workers(rng):
+    """A worker's daemon, and a pool's worker: right, with a change here and there."""
+    def some(n):
+        return bytes(rng.choice([0, 0, 0, rng.randrange(256)]) for _ in range(n))
+    for number in range(24):
+        how = [0, 0, 1 << number % 8][number % 3]
+        data = bytes([0, 0, 0, how]) + some(4)
+        for _ in range(3):
+            data += bytes([rng.choice([0, 0, 1, 7]), 32 * rng.randrange(5) + rng.choice([0, 0, 1, 16])]) + some(5)
+        yield data
+        data = bytes([1, 1, 0, 0, 1])
+        for _ in range(4):
+            data += bytes([2, rng.choice([0, 1, 16, 64, 128, 8, 32])]) + some(6) + bytes([1, 5])
+        yield data
+    yield bytes([1, 0, 0, 0, 1, 6, 40]) + b"LKP1" + bytes(36)
+
+
 def expressions(rng):
     known = {one for several in small.EXPRESSIONS for one in several}
     for pattern in sorted(known) + [
@@ -191,7 +222,7 @@ def main():
     for name, inputs in (("json", json_documents), ("tokenizer", tokenizers), ("pretok", cut_texts),
                          ("encode", encodings), ("normal", normals), ("regex", expressions),
                          ("config", configurations), ("lane", lanes), ("counts", counts_files), ("rows", shards), ("index", indexes),
-                         ("client", conversations)):
+                         ("client", conversations), ("daemon", peers), ("worker", workers)):
         if only and name not in only:
             continue
         (out / name).mkdir(parents=True, exist_ok=True)
