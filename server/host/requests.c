@@ -107,7 +107,12 @@ static void find_cursor(struct engine *engine, struct request *request)
         struct cursor *made = cursor_new(&served->context, request->step, request->cut,
                                          at != NULL ? at->cursor : NULL);
         cursor_free(place->cursor);
+        struct served_cursor before = *place;
         *place = (struct served_cursor){.cursor = made, .made_ms = loop_now_ms(engine->config.loop)};
+        if (before.peer == request->call->peer) { /* who seeks keeps its place */
+            place->answered = before.answered;
+            place->last_answer_ms = before.last_answer_ms;
+        }
         at = place;
     }
     at->last_use_ms = loop_now_ms(engine->config.loop);
