@@ -42,7 +42,7 @@ def trainers_wire(run):
     """TCP between trainers and daemon is cut at any byte, stalled, dribbled, delayed, half-open; messages overtake each other and come twice"""
     model = run.box()
     expected = ranks.undisturbed(model, model.mixed(STREAM_ROWS), 2, STEPS)
-    for kind in run.pick((*BYTES, *MESSAGES), short=3):
+    for kind in run.pick((*BYTES, *MESSAGES), short=2):
         run.strike(kind, trainers_through, expected, model, kind)
     for kind in run.pick(SILENT, short=1):
         run.strike(kind, trainers_silent, expected, model, kind)
@@ -99,7 +99,7 @@ def workers_wire(run):
     """TCP between daemon and a remote worker, the only one, is cut at any byte, stalled, dribbled, delayed; messages come twice"""
     model = run.box()
     expected = ranks.undisturbed(model, model.mixed(STREAM_ROWS), 1, WORKER_STEPS)
-    for kind in run.pick(("cut", "stall", "dribble", "delay", "reorder"), short=2):
+    for kind in run.pick(("cut", "stall", "dribble", "delay", "reorder"), short=1):
         run.strike(kind, worker_through, expected, model, kind)
     if run.long:    # a task is given to another after half a minute
         for kind in ("duplicate", *SILENT):
@@ -266,7 +266,7 @@ def impostors(run):
     """Under a trainer its daemon is replaced by one of another protocol version, or by something else altogether"""
     model = run.box()
     expected = ranks.undisturbed(model, model.mixed(STREAM_ROWS), 1, 60)[0]
-    for name in run.pick(IMPOSTORS, short=3):
+    for name in run.pick(IMPOSTORS, short=2):
         for place in run.pick(("tcp", "ipc"), short=1):
             run.strike(f"{name} by {place}", upgraded, expected, model, place, *IMPOSTORS[name])
 

@@ -94,7 +94,7 @@ def memory_gone(pid):
 BLOWS = ("killed", "terminated", "stopped and continued", "out of memory")
 
 
-def strike_process(pid, blow, draw):
+def strike_process(pid, blow, draw, gasp_s=0.1):
     """True: it is on its way to its end; false: it goes on."""
     if blow == "killed":
         signal_to(pid, signal.SIGKILL)
@@ -102,7 +102,7 @@ def strike_process(pid, blow, draw):
         signal_to(pid, signal.SIGTERM)
     elif blow == "out of memory":
         memory_gone(pid)
-        time.sleep(0.1)
+        time.sleep(gasp_s)
         signal_to(pid, signal.SIGKILL)    # as the kernel does who finds nothing else to take
     else:
         signal_to(pid, signal.SIGSTOP)
@@ -363,8 +363,8 @@ def index_struck(fault, model, whole, took, blow):
             out.unlink()
         tool = subprocess.Popen([str(box.tool_path), "index", str(box.path / "big"), "-o", str(out)], env=box.environment(),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(draw.random() * took)
-        strike_process(tool.pid, blow, draw)
+        time.sleep(draw.random() * took * 0.8)
+        strike_process(tool.pid, blow, draw, 0.01)
         died += tool.wait() != 0
         now = out.read_bytes() if out.exists() else None
         allowed = [whole, b"an old one"] if i % 2 else [whole, None]
