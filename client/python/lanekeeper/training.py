@@ -204,7 +204,8 @@ def _cut(full: Training, part: Batch, loss_mask: bool) -> Training:
     for name, value in full.items():
         values[name] = value[rows] if isinstance(value, np.ndarray) and name != "cu_seqlens" else value
     if "max_seqlens" in full:
-        values["cu_seqlens"] = full["cu_seqlens"][rows]
+        entries = full["cu_seqlens"][rows]
+        values["cu_seqlens"] = entries[:, :int((entries < part.sequence).sum(1).max()) + 1]
         values["max_seqlen"] = int(values["max_seqlens"].max())
     elif "cu_seqlens" in full:
         values["cu_seqlens"] = _cut_flat(full["cu_seqlens"], rows.start * part.sequence, rows.stop * part.sequence)
