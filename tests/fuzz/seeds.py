@@ -207,6 +207,23 @@ def workers(rng):
     yield bytes([1, 0, 0, 0, 1, 6, 40]) + b"LKP1" + bytes(36)
 
 
+def snapshots(rng):
+    for number in range(12):
+        yield bytes([1, number, rng.randrange(256), rng.choice([0, 0, 255])]) + bytes(rng.randrange(4) for _ in range(rng.randrange(200)))
+        state = bytes(9 * number)  # of no compression at all: a raw block
+        frame = bytes.fromhex("28b52ffd0000") + (len(state) << 3 | 1).to_bytes(3, "little") + state
+        yield bytes([2]) + b"LKS1" + struct.pack("<I16xIIQII16x", 1, number, 0, number, len(state), 0) + frame
+    yield bytes([3]) + b"LKC1" + bytes(36)
+
+
+def requests(rng):
+    lines = ["Host: a", "Content-Length: 5", "Transfer-Encoding: chunked", "Connection: close", "Expect: 100-continue", "X: " + "y" * 900, ": ", "Upgrade: websocket"]
+    for _ in range(10):
+        line = rng.choice(["GET / HTTP/1.1", "POST /metrics HTTP/1.1", "GET /%00/../x?y#z HTTP/1.0", "HEAD * HTTP/1.1", "GET"])
+        text = "\r\n".join([line] + rng.sample(lines, rng.randrange(5))) + "\r\n\r\n" + rng.choice(["", "5\r\nhello\r\n", "GET / HTTP/1.1\r\n\r\n"])
+        yield bytes([rng.randrange(256)]) + text.encode()
+
+
 def expressions(rng):
     known = {one for several in small.EXPRESSIONS for one in several}
     for pattern in sorted(known) + [
@@ -222,7 +239,7 @@ def main():
     for name, inputs in (("json", json_documents), ("tokenizer", tokenizers), ("pretok", cut_texts),
                          ("encode", encodings), ("normal", normals), ("regex", expressions),
                          ("config", configurations), ("lane", lanes), ("counts", counts_files), ("rows", shards), ("index", indexes),
-                         ("client", conversations), ("daemon", peers), ("worker", workers)):
+                         ("client", conversations), ("daemon", peers), ("worker", workers), ("snapshot", snapshots), ("http", requests)):
         if only and name not in only:
             continue
         (out / name).mkdir(parents=True, exist_ok=True)
