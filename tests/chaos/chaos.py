@@ -197,6 +197,6 @@ class Run:
         if len(lk._failed) > before and self.survived == self.faults or len(lk._failed) > outside:
             self.faults += 1
             print(f"# to see it again: {self.again('').split(' --fault')[0]}", flush=True)
-        if self.only_fault is not None and not self.faults and not skipped:
+        if self.only_fault is not None and self.only_fault not in self.seen and not skipped:
             print(f"# {self.group.name}: no fault is called {self.only_fault!r}", flush=True)
         return self.faults, self.survived, skipped

@@ -62,7 +62,7 @@ ERRORS = {
 # would be (rpc/room.h; `limits.memory`); between the two there is no mending.
 NNG = {
     "fcntl.nng": (),    # it does not look whether a socket became one that does not block
-    "pthread_create.nng": (), "epoll_create1.nng": (), "eventfd.nng": (),
+    "pthread_create.nng": (), "epoll_create1.nng": (), "eventfd.nng": (), "epoll_ctl.nng": (),
 }
 
 
@@ -123,7 +123,7 @@ def strike_each(run, counts, short, do, *arguments):
 # Daemons, workers, trainers -------------------------------------------------------------------------
 
 def trainers_of(box, daemon, prefix=()):
-    return [box.trainer(daemon, prefix=prefix, rank=r, world=2, sharing=("always", "never")[r], timeout=6000) for r in range(2)]
+    return [box.trainer(daemon, prefix=prefix, rank=r, world=2, sharing=("auto", "never")[r], timeout=6000) for r in range(2)]
 
 
 def consumed(box, daemon, prefix=()):
@@ -221,14 +221,14 @@ def worker(run):
 def trainer(run):
     """The nth system call of a trainer, in the client library, fails"""
     like = template(run)
-    strike_each(run, counted(run, like, "trainer", prefix=True), 10, in_trainer, like)
+    strike_each(run, counted(run, like, "trainer", prefix=True), 10, in_trainer, like, "trainer")
 
 
-def in_trainer(fault, like, kind, n, what):
+def in_trainer(fault, like, program, kind, n, what, times=1):
     box = fault.box(like)
     box.digests = like.digests
     config = configured(box)
-    shim = Shim(box, "trainer", kind, n, name_of(what))
+    shim = Shim(box, program, kind, n, name_of(what), times)
     daemon = box.daemon(config, index=False)
     answers = consumed(box, daemon, shim.prefix())
     whole = right(box, answers)
@@ -241,6 +241,37 @@ def in_trainer(fault, like, kind, n, what):
     again = consumed(box, daemon)
     lk.check(right(box, again), f"{fault.key}: trainers that are started again get all of it", [f for _, f in again])
     lk.check(daemon.stop(20)[0] == 0, f"{fault.key}: the daemon ends with 0", daemon.process.returncode)
+
+
+# More than once -------------------------------------------------------------------------------------
+
+TRANSFERS = ("read", "pread", "write", "sendmsg", "send", "recv", "recvmsg", "readv")
+LASTING = [(program, kind, n, SHORT, FOR_GOOD) for program in ("lanekeeperd", "lanekeeper-worker", "trainer") for kind in TRANSFERS for n in (1, 2)]
+LASTING += [(program, kind, 1, "EINTR", 100) for program in ("lanekeeperd", "lanekeeper-worker", "trainer")
+            for kind in ("open", "pread", "fsync", "sendmsg", "send", "recv", "recvmsg", "epoll_wait", "poll", "accept4", "waitpid")]
+LASTING += [(program, kind, 1, "EAGAIN", 100) for program in ("lanekeeperd", "lanekeeper-worker", "trainer")
+            for kind in ("sendmsg", "recv", "recvmsg")]
+# What the daemon can do without, for ever.
+LASTING += [("lanekeeperd", kind, n, what, FOR_GOOD) for kind, n, what in (
+    ("write", 1, "ENOSPC"), ("write", 9, "EIO"), ("fsync", 1, "EIO"), ("linkat", 1, "EPERM"), ("rename", 3, "EACCES"), ("unlink", 1, "EIO"),
+    ("readdir", 20, "EIO"), ("madvise", 1, "ENOMEM"))]
+# What it cannot do without, for a while.
+LASTING += [("lanekeeperd", kind, n, what, times) for kind, n, what, times in (
+    ("posix_spawn", 1, "EAGAIN.fork", 3), ("posix_spawn", 1, "ENOMEM", 3), ("pidfd_open", 1, "EMFILE", 3), ("socketpair", 1, "EMFILE", 3),
+    ("accept4", 1, "EMFILE", 2), ("accept4", 2, "ENOMEM", 2), ("accept4", 1, "ECONNABORTED", 20), ("epoll_ctl", 1, "ENOSPC", 5))]
+LASTING += [("lanekeeper-worker", kind, n, what, times) for kind, n, what, times in (
+    ("pread", 1, "EIO", 20), ("pread", 30, "EIO", 60), ("open", 1, "EMFILE", 10), ("open", 3, "EIO", 10), ("mmap", 1, "ENOMEM", 3),
+    ("fstat", 4, "EIO", 10), ("recv", 1, "ECONNRESET", 3), ("sendmsg", 5, "EPIPE", 3))]
+
+
+@chaos.group("Short counts, EINTR and EAGAIN are never noticed, however many. What the daemon can do without (snapshots, counts) it does "
+             "without. What it needs it waits for, and goes on when the fault is over: the same digests.")
+def lasting(run):
+    """System calls that fail again and again, for a while or for good; every transfer cut short"""
+    like = template(run)
+    for program, kind, n, what, times in run.pick(LASTING, short=10):
+        key = f"{program}, {kind} {n}: {what} {'always' if times == FOR_GOOD else times}"
+        run.strike(key, in_trainer if program == "trainer" else in_daemon, like, program, kind, n, what, times)
 
 
 # Tools ----------------------------------------------------------------------------------------------

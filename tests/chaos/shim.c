@@ -216,19 +216,23 @@ static bool fails_at(enum kind kind, const void *caller)
     return true;
 }
 
-/* As fails(), for one that transfers *@len bytes, which becomes less where that is the fault. */
-static bool fails_or_cuts_at(enum kind kind, const void *caller, int fd, int flags, size_t *len)
+/* As fails(), for one that transfers *@len bytes, which becomes less where that is the fault and it is at
+ * least @least. */
+static bool fails_or_cuts_at(enum kind kind, const void *caller, int fd, int flags, size_t least,
+                             size_t *len)
 {
     struct slot *slot;
     int what = due(kind, caller, &slot);
-    if (what == 0 || (what == EAGAIN && may_block(fd, flags)) || fails_never(fd))
+    if (what == 0 || fails_never(fd))
+        return false;
+    if ((what == EAGAIN && may_block(fd, flags)) || (what == EINTR && !is_file(fd) && !may_block(fd, flags)))
         return false;
     if (what != SHORT) {
         slot->struck++;
         errno = what;
         return true;
     }
-    if (*len < 2 || !has_parts(fd))
+    if (*len < least || !has_parts(fd))
         return false;
     slot->struck++;
     *len = shim.n % 2 == 0 ? 1 : *len / 2;
@@ -237,7 +241,10 @@ static bool fails_or_cuts_at(enum kind kind, const void *caller, int fd, int fla
 
 #define fails(kind) fails_at(kind, __builtin_return_address(0))
 #define fails_or_cuts(kind, fd, flags, len)                                                        \
-    fails_or_cuts_at(kind, __builtin_return_address(0), fd, flags, len)
+    fails_or_cuts_at(kind, __builtin_return_address(0), fd, flags, 2, len)
+#define SEND_MIN 257 /* a socket takes a few bytes, or none */
+#define fails_or_cuts_sent(kind, fd, flags, len)                                                   \
+    fails_or_cuts_at(kind, __builtin_return_address(0), fd, flags, SEND_MIN, len)
 
 static size_t total(const struct iovec *iov, size_t n)
 {
@@ -438,7 +445,7 @@ ssize_t read(int fd, void *to, size_t len)
 ssize_t write(int fd, const void *from, size_t len)
 {
     REAL(write);
-    return fails_or_cuts(is_file(fd) ? K_write : K_write_ipc, fd, 0, &len) ? -1 : real(fd, from, len);
+    return fd != STDERR_FILENO && fails_or_cuts(is_file(fd) ? K_write : K_write_ipc, fd, 0, &len) ? -1 : real(fd, from, len);
 }
 
 ssize_t pread(int fd, void *to, size_t len, off_t at)
@@ -476,7 +483,7 @@ ssize_t writev(int fd, const struct iovec *iov, int n)
 ssize_t send(int fd, const void *from, size_t len, int flags)
 {
     REAL(send);
-    return fails_or_cuts(K_send, fd, flags, &len) ? -1 : real(fd, from, len, flags);
+    return fails_or_cuts_sent(K_send, fd, flags, &len) ? -1 : real(fd, from, len, flags);
 }
 
 ssize_t recv(int fd, void *to, size_t len, int flags)
@@ -491,7 +498,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     struct iovec less[SHIM_IOV];
     struct msghdr part = *message;
     size_t all = total(message->msg_iov, message->msg_iovlen), len = all;
-    if (fails_or_cuts(K_sendmsg, fd, flags, &len))
+    if (fails_or_cuts_sent(K_sendmsg, fd, flags, &len))
         return -1;
     if (len < all) {
         part.msg_iovlen = cut(less, message->msg_iov, message->msg_iovlen, len);
