@@ -195,7 +195,7 @@ FUZZ_BIN := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BIN))
 $(BUILD)/tests/fuzz/fuzz_daemon: | $(BUILD)/lanekeeper-worker
 $(BUILD)/tests/fuzz/fuzz_daemon: | $(BUILD)/lanekeeper-worker
 ifdef LIBFUZZER
-$(FUZZ_BIN): LDFLAGS += -fsanitize=fuzzer
+$(FUZZ_BIN): private LDFLAGS += -fsanitize=fuzzer
 else
 $(FUZZ_BIN): $(BUILD)/tests/fuzz/replay.o
 endif
