@@ -193,7 +193,6 @@ sim: $(SIM_BIN) ## the engine in a simulated world: SIM_SEEDS=1000000 seeds from
 # What is fuzzed replays a corpus here, and is driven by libFuzzer in a build with LIBFUZZER=1.
 FUZZ_BIN := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BIN))
 $(BUILD)/tests/fuzz/fuzz_daemon: | $(BUILD)/lanekeeper-worker
-$(BUILD)/tests/fuzz/fuzz_daemon: | $(BUILD)/lanekeeper-worker
 ifdef LIBFUZZER
 $(FUZZ_BIN): private LDFLAGS += -fsanitize=fuzzer
 else
