@@ -31,6 +31,7 @@ struct arena {
     uint32_t n_entries, cap_entries;
     uint32_t free;
     struct blocks blocks;
+    bool wide; /* the last row had ids beyond u16, and the next one may */
     struct arena_stats stats;
 };
 
@@ -152,6 +153,19 @@ static uint32_t free_place(struct arena *arena)
 
 /* ---- the arena ---- */
 
+/* Drops what was used longest ago; false: it would not fit even alone. */
+static bool make_room(struct arena *arena, uint32_t n, bool wide)
+{
+    uint64_t bytes = price(n, wide);
+    if (bytes > arena->stats.budget)
+        return false;
+    while (arena->stats.bytes + bytes > arena->stats.budget) {
+        drop(arena, find(arena, &arena->entry[arena->entry[0].newer].key));
+        arena->stats.evicted++;
+    }
+    return true;
+}
+
 void arena_put(struct arena *arena, struct arena_key key, const uint32_t *ids, uint32_t n)
 {
     if (n == 0)
@@ -162,21 +176,24 @@ void arena_put(struct arena *arena, struct arena_key key, const uint32_t *ids, u
         left += arena->entry[*at].left;
         drop(arena, at);
     }
-    bool wide = ids_or(ids, n) > UINT16_MAX;
-    uint64_t bytes = price(n, wide);
-    if (bytes > arena->stats.budget)
+    struct block_row row;
+    bool wide = arena->wide && ids_or(ids, n) > UINT16_MAX;
+    if (!make_room(arena, n, wide))
         return;
-    while (arena->stats.bytes + bytes > arena->stats.budget) {
-        drop(arena, find(arena, &arena->entry[arena->entry[0].newer].key));
-        arena->stats.evicted++;
+    if (!blocks_put(&arena->blocks, ids, n, wide, &row)) {
+        wide = true;
+        if (!make_room(arena, n, wide))
+            return;
+        bool fits = blocks_put(&arena->blocks, ids, n, wide, &row);
+        LK_CHECK(fits);
     }
+    arena->wide = wide;
     grow(arena);
     uint32_t i = free_place(arena);
-    arena->entry[i] =
-        (struct entry){.key = key, .left = left, .ids = blocks_put(&arena->blocks, ids, n, wide)};
+    arena->entry[i] = (struct entry){.key = key, .left = left, .ids = row};
     chain_in(arena, i);
     list_append(arena, i);
-    arena->stats.bytes += bytes;
+    arena->stats.bytes += price(n, wide);
     arena->stats.rows++;
 }
 
@@ -198,6 +215,11 @@ bool arena_take(struct arena *arena, struct arena_key key, uint32_t first, uint3
     list_remove(arena, i);
     list_append(arena, i);
     return true;
+}
+
+void arena_ask(const struct arena *arena, struct arena_key key, uint32_t first)
+{
+    blocks_ask(&arena->blocks, &arena->entry[*find(arena, &key)].ids, first); /* that of 0 is empty */
 }
 
 uint32_t arena_has(const struct arena *arena, struct arena_key key)

@@ -31,6 +31,10 @@ void arena_put(struct arena *arena, struct arena_key key, const uint32_t *ids, u
  * once. */
 bool arena_take(struct arena *arena, struct arena_key key, uint32_t first, uint32_t n, uint32_t *to);
 
+/* Says that id @first of the row will be taken soon, so that memory can be asked for it: for several rows at
+ * once this takes as long as for one. Changes nothing. */
+void arena_ask(const struct arena *arena, struct arena_key key, uint32_t first);
+
 /* How many ids of the row are here: all it has, or 0. */
 uint32_t arena_has(const struct arena *arena, struct arena_key key);
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ASKED_AT_ONCE 8 /* pieces; the processor waits for no more at a time */
+
 static void row_complete(struct cursor *c, struct held *held, uint32_t row)
 {
     const struct lk_recipe *recipe = c->recipe;
@@ -65,11 +67,16 @@ static void put_parts(struct cursor *c, struct held *held, uint32_t row, const s
     head->n_parts += item->n;
 }
 
+static struct arena_key key_of(const struct cursor *c, const struct lk_span *span)
+{
+    return (struct arena_key){
+        .stream = c->context->stream->number, .dataset = span->dataset, .row = span->row};
+}
+
 /* A row that has another number of tokens than was counted is fetched, to be sure, and named then. */
 static bool take(struct cursor *c, const struct lk_span *span, uint32_t of, uint32_t *to)
 {
-    struct arena_key key = {
-        .stream = c->context->stream->number, .dataset = span->dataset, .row = span->row};
+    struct arena_key key = key_of(c, span);
     return (of == 0 || arena_has(c->context->arena, key) == of) &&
            arena_take(c->context->arena, key, span->first, span->tokens, to);
 }
@@ -92,6 +99,8 @@ void assemble_row(struct cursor *c, struct held *held, uint32_t row, const struc
     uint32_t at = 0, missing = 0;
 
     LK_CHECK(held->row[row] == ROW_OPEN && item->tokens <= c->recipe->sequence);
+    for (uint32_t i = 0; i < item->n && i < ASKED_AT_ONCE; i++)
+        arena_ask(c->context->arena, key_of(c, &item->span[i]), item->span[i].first);
     put_parts(c, held, row, item);
     for (uint32_t i = 0; i < item->n; i++) {
         const struct lk_span *span = &item->span[i];

@@ -11,7 +11,7 @@
 #define CHUNK_BYTES ((size_t)2 << 20) /* a huge page */
 #define CHUNK_BLOCKS ((uint32_t)(CHUNK_BYTES / BLOCK_BYTES))
 #define INDEX_EVERY 16u /* blocks */
-#define AHEAD 8         /* blocks that are asked of memory before they are read: a trip there takes as long */
+#define AHEAD 4         /* blocks that are asked of memory before they are read: a trip there takes as long */
 #define LINE 64u
 
 static uint8_t *data_of(const struct blocks *blocks, uint32_t block)
@@ -69,18 +69,20 @@ static uint32_t take_block(struct blocks *blocks)
     return blocks->fresh++;
 }
 
-static void write_block(uint8_t *to, const uint32_t *ids, uint32_t n, bool wide)
+/* All bits of what has to fit in u16. */
+static uint32_t write_block(uint8_t *to, const uint32_t *ids, uint32_t n, bool wide)
 {
-    if (wide)
-        memcpy(to, ids, 4 * (size_t)n);
-    else
-        ids_narrow((uint16_t *)(void *)to, ids, n);
+    if (!wide)
+        return ids_narrow((uint16_t *)(void *)to, ids, n);
+    memcpy(to, ids, 4 * (size_t)n);
+    return 0;
 }
 
-struct block_row blocks_put(struct blocks *blocks, const uint32_t *ids, uint32_t n, bool wide)
+bool blocks_put(struct blocks *blocks, const uint32_t *ids, uint32_t n, bool wide,
+                struct block_row *ret_row)
 {
     struct block_row row = {.n = n, .wide = wide};
-    uint32_t each = ids_a_block(wide);
+    uint32_t all = 0, each = ids_a_block(wide);
     uint64_t count = blocks_of(n, wide);
 
     LK_CHECK(n > 0);
@@ -95,15 +97,19 @@ struct block_row blocks_put(struct blocks *blocks, const uint32_t *ids, uint32_t
         row.last = block;
         if (row.index != NULL && i % INDEX_EVERY == 0)
             row.index[i / INDEX_EVERY] = block;
-        write_block(data_of(blocks, block), ids + at, n - at < each ? n - at : each, wide);
+        all |= write_block(data_of(blocks, block), ids + at, n - at < each ? n - at : each, wide);
         if (n - at <= each)
             break; /* or @at might wrap */
     }
     blocks->next[row.last] = 0;
-    return row;
+    if (all > UINT16_MAX)
+        blocks_drop(blocks, &row);
+    *ret_row = row;
+    return row.first != 0;
 }
 
-static void ask_for(const struct blocks *blocks, uint32_t block)
+/* Inlined, or the compiler would take a function that only prefetches for one that does nothing. */
+__attribute__((always_inline)) static inline void ask_for(const struct blocks *blocks, uint32_t block)
 {
     const uint8_t *data = data_of(blocks, block);
     for (uint32_t i = 0; i < BLOCK_BYTES; i += LINE)
@@ -123,6 +129,13 @@ static uint32_t seek(const struct blocks *blocks, const struct block_row *row, u
         block = blocks->next[block];
     *ret_first = first % each;
     return block;
+}
+
+void blocks_ask(const struct blocks *blocks, const struct block_row *row, uint32_t first)
+{
+    uint32_t at;
+    if (first < row->n)
+        ask_for(blocks, seek(blocks, row, first, &at));
 }
 
 void blocks_get(const struct blocks *blocks, const struct block_row *row, uint32_t first, uint32_t n,

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BLOCK_BYTES 256u
+#define BLOCK_BYTES 512u
 #define BLOCK_PRICE (BLOCK_BYTES + 5u) /* with its link, and its share of a row's index */
 
 struct blocks { /* zeroed = empty */
@@ -35,11 +35,14 @@ void blocks_done(struct blocks *blocks); /* frees all but the rows' indexes: dro
 
 uint64_t blocks_of(uint32_t n, bool wide); /* how many @n ids take */
 
-/* A row of @ids [n], n > 0; u16 unless @wide. */
-struct block_row blocks_put(struct blocks *blocks, const uint32_t *ids, uint32_t n, bool wide);
+/* A row of @ids [n], n > 0; u16 unless @wide. False: not all of them fit in u16, and nothing was put. */
+bool blocks_put(struct blocks *blocks, const uint32_t *ids, uint32_t n, bool wide,
+                struct block_row *ret_row);
 /* Copies ids [first, first + n), which are within the row. */
 void blocks_get(const struct blocks *blocks, const struct block_row *row, uint32_t first, uint32_t n,
                 uint32_t *to);
+/* Asks memory for what blocks_get will read first; changes nothing. */
+void blocks_ask(const struct blocks *blocks, const struct block_row *row, uint32_t first);
 void blocks_drop(struct blocks *blocks, struct block_row *row); /* and zeroes @row */
 
 #endif

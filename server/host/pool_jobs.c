@@ -18,6 +18,7 @@
 
 #define RETRY_FIRST_MS 100
 #define RETRY_MAX_MS 10000
+#define IDS_KEEP ((size_t)1 << 20) /* of the scratch for ids, after a larger result */
 
 /* --- the queue --- */
 
@@ -234,16 +235,24 @@ static void job_fail(struct pool *pool, struct job *job, enum lk_code code, cons
 
 /* --- results --- */
 
-/* Every id of a vocabulary of @vocab; 0 = not known. */
-static bool check_ids(const uint32_t *ids, size_t n, uint32_t vocab, struct lk_err *err)
+/* Copies @n ids of a vocabulary of @vocab, 0 = not known, into the pool's scratch. A local worker can still
+ * write where they lie, so it is the copies that are checked, and used. */
+static bool read_ids(struct pool *pool, const uint8_t *at, size_t n, uint32_t vocab, struct lk_err *err)
 {
     size_t i = 0;
-    LK_CHECK(vocab <= INT32_MAX && n <= UINT32_MAX);
-    if (vocab == 0 || ids_below(ids, (uint32_t)n, vocab))
-        return true;
-    while (i + 1 < n && ids[i] < vocab)
-        i++;
-    return lk_fail(err, LK_DATA_LOSS, "token id %u, expected below %u", ids[i], vocab), false;
+    LK_CHECK(vocab <= INT32_MAX);
+    if (pool->ids.cap > IDS_KEEP && n <= IDS_KEEP)
+        lk_tokens_done(&pool->ids); /* one long row must not hold its memory for ever */
+    pool->ids.n = 0;
+    uint32_t *ids = lk_tokens_room(&pool->ids, n + 1);
+    if (vocab == 0)
+        memcpy(ids, at, n * sizeof *ids);
+    else if (!ids_copy_below(ids, at, n, vocab)) {
+        while (i + 1 < n && ids[i] < vocab)
+            i++;
+        return lk_fail(err, LK_DATA_LOSS, "token id %u, expected below %u", ids[i], vocab), false;
+    }
+    return true;
 }
 
 /* What is said of the rows of a part, into the pool's scratch; false when it contradicts itself. */
@@ -259,6 +268,7 @@ static bool read_said(struct pool *pool, const struct part *part,
     for (uint32_t i = 0; i < part->n; i++) {
         struct lk_work_result row;
         memcpy(&row, payload + i * sizeof row, sizeof row);
+        __asm__ volatile("" : "+m"(row)); /* read once: its worker could write there meanwhile */
         bool kept = row.drop == LK_DROP_NONE;
         /* A worker cannot report its own end. */
         bool known = row.drop < LK_DROP_KINDS && row.drop != LK_DROP_CRASH;
@@ -282,17 +292,6 @@ static bool read_said(struct pool *pool, const struct part *part,
     return true;
 }
 
-/* The ids where they lie, or, where that is no address for them, a copy. */
-static const uint32_t *ids_at(struct pool *pool, const uint8_t *at, size_t n)
-{
-    if ((uintptr_t)at % _Alignof(uint32_t) == 0)
-        return (const uint32_t *)(const void *)at;
-    pool->ids.n = 0;
-    uint32_t *ids = lk_tokens_room(&pool->ids, n + 1);
-    memcpy(ids, at, n * sizeof *ids);
-    return ids;
-}
-
 /* Rows of a part into the pool's scratch; false when the answer contradicts itself. */
 static bool read_rows(struct pool *pool, const struct part *part,
                       const Lk__WorkerTaskRequest *result, const uint8_t *payload,
@@ -308,9 +307,9 @@ static bool read_rows(struct pool *pool, const struct part *part,
     if ((payload_bytes - head) % 4 != 0 || tokens != (payload_bytes - head) / 4)
         return lk_fail(err, LK_DATA_LOSS, "%zu bytes of ids for %llu tokens", payload_bytes - head,
                        (unsigned long long)tokens), false;
-    const uint32_t *ids = ids_at(pool, payload + head, tokens);
-    if (!check_ids(ids, tokens, part_stream(part)->vocab, err))
+    if (!read_ids(pool, payload + head, tokens, part_stream(part)->vocab, err))
         return false;
+    const uint32_t *ids = pool->ids.ids;
     for (uint32_t i = 0; i < part->n; i++) {
         pool->row[i].ids = ids;
         ids += pool->row[i].tokens;

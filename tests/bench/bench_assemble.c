@@ -38,6 +38,8 @@ static double assemble(const uint32_t *ids, uint32_t *batch)
     for (uint64_t i = 0, n = 0; i + PIECES <= ROWS; n++) {
         uint32_t *to = batch + n % BATCH_ROWS * SEQUENCE;
         struct lk_span span[PIECES];
+        for (uint64_t p = 0; p < PIECES; p++)
+            arena_ask(arena, (struct arena_key){.row = nth(i + p)}, 0);
         for (uint32_t p = 0, at = 0; p < PIECES; p++, i++) {
             uint32_t take = p + 1 < PIECES ? PIECE : SEQUENCE - at;
             LK_CHECK(arena_take(arena, (struct arena_key){.row = nth(i)}, 0, take, to + at));

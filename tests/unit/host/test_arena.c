@@ -152,6 +152,67 @@ START_TEST(a_row_put_twice_is_there_for_both)
 }
 END_TEST
 
+START_TEST(asking_changes_nothing)
+{
+    struct arena *arena = arena_new(1 << 20);
+    struct arena_stats before, after;
+    uint32_t out[1];
+    arena_ask(arena, key_of(7), 0); /* nothing is here */
+    put_row(arena, 7, 20000, 0);
+    put_row(arena, 8, 10, 0);
+    arena_stats(arena, &before);
+    for (uint32_t first = 0; first < 20100; first += 100)
+        arena_ask(arena, key_of(7), first);
+    arena_ask(arena, key_of(7), UINT32_MAX);
+    arena_ask(arena, key_of(9), 3);
+    arena_stats(arena, &after);
+    ck_assert_mem_eq(&before, &after, sizeof before);
+    ck_assert(arena_take(arena, key_of(7), 19999, 1, out));
+    ck_assert_uint_eq(out[0], 19999);
+    arena_free(arena);
+}
+END_TEST
+
+/* A vocabulary may be on either side of sixteen bits, and its rows on both, in any turn. */
+START_TEST(wide_and_narrow_rows_by_turns)
+{
+    struct arena *arena = arena_new(1 << 20);
+    struct arena_stats stats;
+    uint32_t out[600];
+    for (uint32_t turn = 0; turn < 64; turn++) {
+        for (uint32_t row = 0; row < 6; row++)
+            put_row(arena, row, 600, (turn >> row & 1) != 0 ? 65000 : 1000); /* wide: 65,536 is among them */
+        for (uint32_t row = 0; row < 6; row++) {
+            ck_assert(arena_take(arena, key_of(row), 0, 600, out));
+            for (uint32_t i = 0; i < 600; i++)
+                ck_assert_uint_eq(out[i], ((turn >> row & 1) != 0 ? 65000 : 1000) + i);
+        }
+    }
+    arena_stats(arena, &stats);
+    ck_assert_uint_eq(stats.rows, 0);
+    ck_assert_uint_eq(stats.bytes, 0);
+    arena_free(arena);
+}
+END_TEST
+
+/* A row that fits as half and not as a whole: what had to go for it went, and it is not kept. */
+START_TEST(a_wide_row_larger_than_the_budget_is_not_kept)
+{
+    struct arena *arena = arena_new(20000);
+    struct arena_stats stats;
+    uint32_t out[1];
+    put_row(arena, 1, 8000, 65000);
+    arena_stats(arena, &stats);
+    ck_assert_uint_eq(stats.rows, 0);
+    ck_assert_uint_eq(stats.bytes, 0);
+    ck_assert(!arena_take(arena, key_of(1), 0, 1, out));
+    put_row(arena, 1, 8000, 0);
+    ck_assert(arena_take(arena, key_of(1), 7999, 1, out));
+    ck_assert_uint_eq(out[0], 7999);
+    arena_free(arena);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("host/arena");
@@ -164,6 +225,9 @@ Suite *suite(void)
     tcase_add_test(t, many_rows_are_found_after_the_table_has_grown);
     tcase_add_test(t, putting_a_row_again_replaces_it);
     tcase_add_test(t, a_row_put_twice_is_there_for_both);
+    tcase_add_test(t, asking_changes_nothing);
+    tcase_add_test(t, wide_and_narrow_rows_by_turns);
+    tcase_add_test(t, a_wide_row_larger_than_the_budget_is_not_kept);
     suite_add_tcase(s, t);
     return s;
 }

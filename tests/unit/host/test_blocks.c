@@ -22,6 +22,14 @@ static uint32_t *ids_of(uint32_t row, uint32_t n, bool wide)
     return ids;
 }
 
+static struct block_row put(struct blocks *blocks, const uint32_t *ids, uint32_t n, bool wide)
+{
+    struct block_row row;
+    ck_assert(blocks_put(blocks, ids, n, wide, &row));
+    ck_assert_uint_eq(row.n, n);
+    return row;
+}
+
 static void check_span(const struct blocks *blocks, const struct block_row *row, const uint32_t *ids,
                        uint32_t first, uint32_t n)
 {
@@ -43,7 +51,7 @@ START_TEST(every_span_of_a_row_comes_back)
     for (size_t k = 0; k < sizeof length / sizeof *length; k++) {
         uint32_t n = length[k];
         uint32_t *ids = ids_of((uint32_t)k, n, wide);
-        struct block_row row = blocks_put(&blocks, ids, n, wide);
+        struct block_row row = put(&blocks, ids, n, wide);
         check_span(&blocks, &row, ids, 0, n);
         check_span(&blocks, &row, ids, n - 1, 1);
         check_span(&blocks, &row, ids, n / 2, 0);
@@ -79,7 +87,7 @@ START_TEST(memory_is_what_was_in_use_at_once)
         uint32_t n = (uint32_t)(next_random(&seed) % (turn / 500 % 2 == 0 ? 40 : 20000)) + 1;
         bool wide = next_random(&seed) % 2 == 0;
         ids[k] = ids_of(turn, n, wide);
-        row[k] = blocks_put(&blocks, ids[k], n, wide);
+        row[k] = put(&blocks, ids[k], n, wide);
         used += blocks_of(n, wide);
         peak = used > peak ? used : peak;
     }
@@ -94,6 +102,29 @@ START_TEST(memory_is_what_was_in_use_at_once)
     }
     blocks_done(&blocks);
     ck_assert_uint_eq(blocks.n_chunks, 0);
+}
+END_TEST
+
+/* Wherever the one that is too large stands, it is seen, and nothing is left behind. */
+START_TEST(what_does_not_fit_in_half_the_bits_is_refused)
+{
+    static const uint32_t too_large[] = {1u << 16, 65537, 1u << 20, 1u << 31, UINT32_MAX};
+    struct blocks blocks = {0};
+    struct block_row row;
+    uint32_t ids[300];
+    for (uint32_t n = 1; n <= 300; n += n < 20 ? 1 : 35) {
+        for (uint32_t at = 0; at < n; at++) {
+            for (uint32_t i = 0; i < n; i++)
+                ids[i] = UINT16_MAX - i;
+            ids[at] = too_large[(at + n) % (sizeof too_large / sizeof *too_large)];
+            ck_assert(!blocks_put(&blocks, ids, n, false, &row));
+            row = put(&blocks, ids, n, true);
+            check_span(&blocks, &row, ids, 0, n);
+            blocks_drop(&blocks, &row);
+        }
+    }
+    ck_assert_uint_le(blocks.fresh, 1 + blocks_of(300, true));
+    blocks_done(&blocks);
 }
 END_TEST
 
@@ -114,6 +145,7 @@ Suite *suite(void)
     TCase *t = tcase_create("blocks");
     tcase_add_loop_test(t, every_span_of_a_row_comes_back, 0, 2);
     tcase_add_test(t, memory_is_what_was_in_use_at_once);
+    tcase_add_test(t, what_does_not_fit_in_half_the_bits_is_refused);
     tcase_add_test(t, a_row_takes_the_blocks_that_it_needs);
     suite_add_tcase(s, t);
     return s;
