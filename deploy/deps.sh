@@ -43,6 +43,7 @@ fi
 if [ "$level" = check ] || [ "$level" = ci ]; then
     library check
     python "venv, ensurepip" python3-venv
+    library python3-numpy
     tool npm npm
 fi
 # The demo's text comes from packages that are downloaded, which asks for lists of them.
