@@ -398,6 +398,8 @@ void check_world(struct sim *sim, bool all)
     if (errands != sim->n_tasks)
         sim_fail(sim, "pool: %u tasks, cursors know of %u", sim->n_tasks, errands);
     check_calls(sim);
+    if (sim->must_forget)
+        sim_fail(sim, "a wrong count was found, and the states made of it are kept");
     for (uint32_t i = 0; all && i < sim->n_leases; i++)
         check_lease(sim, &sim->lease[i]);
 }

@@ -142,6 +142,7 @@ void snapshots_forget(struct snapshots *snapshots, struct lk_digest order)
     struct sim *sim = sim_now();
     (void)snapshots;
     sim_note(sim, "snapshots of stream %u are forgotten", (unsigned)order.lo);
+    sim->must_forget = false;
     for (uint32_t i = sim->n_files; i-- > 0;)
         if (sim->file[i].stream == order.lo)
             remove_at(sim, i);
@@ -373,27 +374,42 @@ void fake_files_disturb(struct sim *sim)
         file->queued = false; /* written, not listed yet */
 }
 
-/* Another number of tokens than the row has. */
+/* All rows of a stream are known, as after `lanekeeper measure`. */
+static void know_all(struct sim *sim, uint32_t s)
+{
+    for (uint32_t d = 0; d < sim->of.recipe[s].n_datasets; d++)
+        for (uint64_t row = 0; row < sim->counts[s][d].rows; row++) {
+            struct sim_row data = sim_row(&sim->of.recipe[s].dataset[d], row);
+            if (!data.fatal)
+                sim->counts[s][d].file[row] = (struct lk_count){.tokens = data.tokens,
+                                                                .text_bytes = data.text_bytes,
+                                                                .drop = data.drop,
+                                                                .known = true};
+        }
+}
+
+/* Of one row that lanes come to, another number of tokens than it has. */
 void fake_files_plant(struct sim *sim)
 {
-    uint32_t s = (uint32_t)rng_below(&sim->rng, sim->of.n_streams);
-    const struct sim_recipe *recipe = &sim->of.recipe[s];
-    uint32_t d = (uint32_t)rng_below(&sim->rng, recipe->n_datasets);
-    struct sim_counts *of = &sim->counts[s][d];
-    if (sim->planted || of->rows == 0)
+    struct rng *rng = &sim->rng;
+    uint32_t s = (uint32_t)rng_below(rng, sim->of.n_streams);
+    uint64_t step = rng_below(rng, sim->of.recipe[s].horizon);
+    if (oracle_refuses(sim->oracle[s]) || sim->planted)
         return;
-    uint64_t row = rng_below(&sim->rng, of->rows);
-    if (!of->file[row].known || of->file[row].drop != 0)
+    uint32_t in_step = (uint32_t)rng_below(rng, oracle_size(sim->oracle[s], step));
+    const struct oracle_sequence *sequence = oracle_row(sim->oracle[s], step, in_step);
+    if (sequence->n == 0)
         return;
-    of->file[row].tokens += rng_chance(&sim->rng, 500) && of->file[row].tokens > 1
-                                ? (uint32_t)-1
-                                : 1 + (uint32_t)rng_below(&sim->rng, 3);
+    const struct oracle_span *span = &sequence->span[rng_below(rng, sequence->n)];
+    know_all(sim, s);
+    struct lk_count *count = &sim->counts[s][span->dataset].file[span->row];
+    count->tokens += rng_chance(rng, 500) && count->tokens > 1 ? (uint32_t)-1 : 1 + (uint32_t)rng_below(rng, 3);
     sim->planted = true;
     sim->wrong_stream = s;
-    sim->wrong_dataset = d;
-    sim->wrong_row = row;
-    sim_note(sim, "planted: stream %u dataset %u row %" PRIu64 " has %u tokens", s, d, row,
-             of->file[row].tokens);
+    sim->wrong_dataset = span->dataset;
+    sim->wrong_row = span->row;
+    sim_note(sim, "planted: stream %u dataset %u row %" PRIu64 " has %u tokens", s, span->dataset, span->row,
+             count->tokens);
 }
 
 void fake_files_done(struct sim *sim)

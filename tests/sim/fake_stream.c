@@ -262,6 +262,8 @@ void log_event(const struct log *log, enum log_level level, const char *componen
         n += (size_t)snprintf(line + n, sizeof line - n, " %s=%s", key, va_arg(args, const char *));
     va_end(args);
     sim_note(sim, "%s", line);
+    if (strcmp(event, "failed") == 0 && strstr(line, "the count that was kept is wrong") != NULL)
+        sim->must_forget = sim->of.snapshot_every > 0;
 }
 
 void log_text(const struct log *log, enum log_level level, const char *component, const char *event,

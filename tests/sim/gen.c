@@ -174,14 +174,18 @@ void gen_case(uint64_t seed, struct sim_case *ret_case)
     sim->prefetch_steps = ONE_OF(&rng, 1, 1, 2, 3, 5, 8);
     sim->cursors_max = ONE_OF(&rng, 1, 2, 3, 4);
     sim->snapshot_every = ONE_OF(&rng, 0, 1, 1, 2, 3, 5);
-    sim->counts = rng_chance(&rng, 600);
+    sim->counts = rng_chance(&rng, 650);
     sim->write_counts = rng_chance(&rng, 850);
-    sim->plant = sim->counts && rng_chance(&rng, 200);
+    sim->plant = sim->counts && rng_chance(&rng, 250);
     sim->blind_files = rng_chance(&rng, 500);
     sim->trainers = ONE_OF(&rng, 1, 2, 3, 5);
     sim->events = ONE_OF(&rng, 60, 150, 300, 600);
     sim->urgent = ONE_OF(&rng, 0, 300, 900, 1000);
     make_chances(&rng, sim);
+    if (sim->plant) /* found when a daemon seeks by counts: so it has to start often, and to lack states */
+        sim->chance[EVENT_STOP] = sim->chance[EVENT_KILL] = 20;
+    if (sim->plant && rng_chance(&rng, 500))
+        sim->snapshot_every = 0;
 }
 
 /* In words -------------------------------------------------------------------------------------- */

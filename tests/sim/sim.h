@@ -113,6 +113,7 @@ struct sim {
     uint32_t wrong_stream, wrong_dataset;
     uint64_t wrong_row;    /* … of this row */
     bool misled;           /* it has been used, by this daemon or in a state that it may read */
+    bool must_forget;      /* a wrong count was found: states may be made of it */
     bool misled_before;    /* by a state that was there when this daemon began */
 
     struct sim_call **call; /* in the order they were sent; the first may not have been heard */
