@@ -206,14 +206,14 @@ def counted(run, like, program, prefix=False):
 def daemon(run):
     """The nth system call of the daemon fails: all kinds, each n, every error that the kernel may give"""
     like = template(run)
-    strike_each(run, counted(run, like, "lanekeeperd"), 16, in_daemon, like, "lanekeeperd")
+    strike_each(run, counted(run, like, "lanekeeperd"), 11, in_daemon, like, "lanekeeperd")
 
 
 @chaos.group("The same digests: an error is tried again, a worker that ends is replaced; no row is lost to a fault that passes.")
 def worker(run):
     """The nth system call of the workers fails"""
     like = template(run)
-    strike_each(run, counted(run, like, "lanekeeper-worker"), 8, in_daemon, like, "lanekeeper-worker")
+    strike_each(run, counted(run, like, "lanekeeper-worker"), 5, in_daemon, like, "lanekeeper-worker")
 
 
 @chaos.group("The call fails with a code and a text, or nothing is noticed; what came before is right, and the trainer started again "
@@ -221,7 +221,7 @@ def worker(run):
 def trainer(run):
     """The nth system call of a trainer, in the client library, fails"""
     like = template(run)
-    strike_each(run, counted(run, like, "trainer", prefix=True), 10, in_trainer, like, "trainer")
+    strike_each(run, counted(run, like, "trainer", prefix=True), 6, in_trainer, like, "trainer")
 
 
 def in_trainer(fault, like, program, kind, n, what, times=1):
@@ -269,7 +269,9 @@ LASTING += [("lanekeeper-worker", kind, n, what, times) for kind, n, what, times
 def lasting(run):
     """System calls that fail again and again, for a while or for good; every transfer cut short"""
     like = template(run)
-    for program, kind, n, what, times in run.pick(LASTING, short=10):
+    made = {program: counted(run, like, program, program == "trainer") for program in ("lanekeeperd", "lanekeeper-worker", "trainer")}
+    faults = [fault for fault in LASTING if made[fault[0]].get(fault[1], 0) >= fault[2]]
+    for program, kind, n, what, times in run.pick(faults, short=5):
         key = f"{program}, {kind} {n}: {what} {'always' if times == FOR_GOOD else times}"
         run.strike(key, in_trainer if program == "trainer" else in_daemon, like, program, kind, n, what, times)
 
@@ -337,5 +339,5 @@ def tools(run):
         if done.returncode != 0:
             raise lk.Failure(f"{tool}: {done.stderr}")
         expected = (output_of(done, box), files_of(box.path / folder) if folder else None)
-        for kind, n, what in dict.fromkeys(faults_of(run, shim.calls(), 6)):
+        for kind, n, what in dict.fromkeys(faults_of(run, shim.calls(), 4)):
             run.strike(f"{tool}, {kind} {n}: {what}", in_tool, like, tool, expected, kind, n, what)

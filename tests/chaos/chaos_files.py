@@ -333,7 +333,7 @@ def replace_tokenizer(fault):
     path = box.path / "tokenizer.json"
     data = path.read_bytes()
     daemon = box.daemon(config, index=False)
-    trainer = box.trainer(daemon, timeout=4000)
+    trainer = box.trainer(daemon, timeout=2000)
     got = trainer.get("next 10")
     {"replaced": lambda: path.write_bytes(data.replace(b'"e t", ', b"")), "emptied": lambda: path.write_bytes(b""),
      "removed": path.unlink}[fault.key]()

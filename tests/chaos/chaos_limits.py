@@ -114,7 +114,7 @@ def small_files(fault, like, stream, limit):
 def memory(run):
     """RLIMIT_AS from too little for anything to enough"""
     like, stream = recorded(run)
-    for mib in run.pick([*range(16, 200, 8), 300, 400, 600, 1000], short=3):
+    for mib in run.pick([*range(16, 200, 8), 300, 400, 600, 1000], short=2):
         run.strike(f"{mib} MiB", little_memory, like, stream, mib << 20)
 
 
@@ -127,7 +127,7 @@ def little_memory(fault, like, stream, limit):
     says = r"memory|Cannot allocate|failed to map segment|cannot start|worker_not_started"
     ended = not settled(daemon)
     if not ended:
-        ranks = box.world(daemon, 2, timeout=5000)
+        ranks = box.world(daemon, 2, timeout=2500)
         answers = [t.do(f"next {STEPS}", 30) if not t.connect(10) else ([], t.connect_failure) for t in ranks]
         for batches, failure in answers:
             lk.check(not failure or re.search(says, failure + daemon.log()), f"{fault.key}: a failure says why", (failure, daemon.log()[-300:]))
