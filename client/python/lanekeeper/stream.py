@@ -23,6 +23,7 @@ log = logging.getLogger("lanekeeper")
 
 _lib = _native.lib
 _next = _lib.lanekeeper_next
+_get = _lib.lanekeeper_get
 _where = _lib.lanekeeper_step
 _seek = _lib.lanekeeper_seek
 _byref = ctypes.byref
@@ -267,10 +268,19 @@ class Stream:
         step = step.__index__()
         if step < 0:
             raise OutOfRange(f"step {step}: steps are counted from 0, and not from the end")
-        with self._calling() as handle:
-            lease = Lease()
-            while not self._check(handle, _lib.lanekeeper_get(handle, _in_range("step", step, 2**64 - 1), _byref(lease.raw))):
-                pass
+        if step >= 2**64:
+            raise InvalidArgument(f"step={step}: expected 0 to {2**64 - 1}")
+        if self._pid != _getpid():
+            raise self._foreign()
+        lease = Lease()
+        with self._lock:
+            handle = self._begin()
+            self._busy = True
+            try:
+                while (code := _get(handle, step, _byref(lease.raw))) != 0:
+                    self._check(handle, code)
+            finally:
+                self._busy = False
         batch = Batch(lease)
         return batch.copy() if self._copy else batch
 
