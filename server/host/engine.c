@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define TASK_TIMEOUT_MS 30000
@@ -303,6 +304,15 @@ static void make_context(struct engine *engine, struct served *served)
     };
 }
 
+/* A quarter of what the process may have open, as each service's connections (rpc/sockets.h). */
+static uint32_t handover_clients(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 4 < HANDOVER_CLIENTS_MAX)
+        return limit.rlim_cur < 32 ? 8 : (uint32_t)(limit.rlim_cur / 4);
+    return HANDOVER_CLIENTS_MAX;
+}
+
 static enum lk_code open_service(struct engine *engine, struct lk_err *err)
 {
     const struct lk_runtime *runtime = &engine->config.config->runtime;
@@ -317,7 +327,7 @@ static enum lk_code open_service(struct engine *engine, struct lk_err *err)
                                        .regions = region,
                                        .region_bytes = bytes,
                                        .n_regions = engine->n_streams,
-                                       .clients_max = HANDOVER_CLIENTS_MAX,
+                                       .clients_max = handover_clients(),
                                        .ops = &client_ops,
                                        .owner = engine};
     struct rpc_config rpc = {.listen = (const char *const *)runtime->listen,

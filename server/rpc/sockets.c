@@ -487,13 +487,13 @@ static void *run(void *arg)
 
 /* ---- opening and closing ---- */
 
-/* Half of what the process may have open: the rest is for files, workers and the other services. */
+/* A quarter of what the process may have open: the rest is for files, workers and the other sockets. */
 static uint32_t connections_most(void)
 {
     struct rlimit limit;
     rlim_t most = SLOTS_MAX;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < most)
-        most = limit.rlim_cur / 2;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 4 < most)
+        most = limit.rlim_cur / 4;
     return most > 8 ? (uint32_t)most : 8;
 }
 

@@ -13,7 +13,7 @@
  * Whoever may connect may be hostile, so everything is bounded for all connections together. Where a bound
  * is reached a connection is ended, which costs a client a moment (it dials again, and asks again):
  *
- *   connections       half of the process's descriptors, 16,384 at most: the one that was silent longest
+ *   connections       a quarter of the process's descriptors, 16,384 at most: the one that was silent longest
  *   half a message    message_max in all, of peers that are not trusted: the one that has sent most
  *   unread answers    128 and 1 GiB of a peer, beyond which they are dropped. 512 MiB in all: the one that
  *                     has taken nothing for longest, if that is a second; 1 GiB in all: in any case

@@ -437,7 +437,7 @@ START_TEST(when_all_places_are_taken_the_one_that_is_silent_longest_goes)
     uint8_t byte;
     int fd[24];
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
-    limit = (struct rlimit){.rlim_cur = 40, .rlim_max = before.rlim_max}; /* half of which: 20 places */
+    limit = (struct rlimit){.rlim_cur = 80, .rlim_max = before.rlim_max}; /* a quarter of which: 20 places */
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     fix_init_bounded(&f, 0, 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
