@@ -39,13 +39,13 @@ chaos.elsewhere("64 clients come and go at once", "All are served, and forgotten
 class Target:
     """A daemon with every socket that it can have; what it had before, and what it may not have grown by after."""
 
-    def __init__(self, box, stream, expected=None, **runtime):
+    def __init__(self, box, stream, expected=None, how=None, **runtime):
         # Peers may be many more than the descriptors of an ordinary process.
         resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
         self.box, self.expected = box, expected
         settings = {"listen": [f"ipc://{box.path}/config/s", "tcp://127.0.0.1:0"], "workers": 1, "workers_listen": "tcp://127.0.0.1:0",
                     "worker_token_file": str(box.write("token", "a secret of some length\n"))}
-        self.daemon = box.daemon(box.config(stream, **{**settings, **runtime}), index=False)
+        self.daemon = box.daemon(box.config(stream, **{**settings, **runtime}), index=False, **(how or {}))
         self.ipc, self.tcp = self.daemon.addresses()[:2]
         self.workers = self.daemon.status()["workers"]["listen"]
         self.memory = f"ipc://{box.path}/config/run/memory.sock"
@@ -197,6 +197,37 @@ def crowd(fault, model, stream, expected, place, what):
         late.close()
     target.check_size(watch.stop(), what, 80)
     target.check_after(what)
+
+
+@chaos.group(promise="The silent ones go first: a trainer that is there is served, one that comes too, and snapshots are written.")
+def descriptors(run):
+    """Three times as many connections as the daemon may have descriptors, on all of its sockets, for seconds"""
+    model, stream, expected = model_of(run)
+    run.strike("256 descriptors", few_descriptors, model, stream, expected)
+
+
+def few_descriptors(fault, model, stream, expected):
+    box, draw = fault.box(model), fault.random
+    config = {"how": {"prefix": ("prlimit", "--nofile=256:256")}, "snapshots": {"dir": "snap", "every": 2}}
+    target = Target(box, stream, expected, **config)
+    snapshots = box.path / "snap"
+    with target.good("few descriptors", where=target.tcp), contextlib.ExitStack() as all_closed:
+        began = len(list(snapshots.glob("*.lks")))
+        for _ in range(3):
+            for _ in range(270):    # all of them below 1,024, or select() could not wait for a trainer
+                place = draw.choice(("ipc", "tcp", "workers", "memory"))
+                with contextlib.suppress(OSError, lk.Failure):
+                    s = wire.dial(getattr(target, place), 0.05)
+                    all_closed.callback(s.close)
+                    s.sendall(CROWDS[draw.choice(list(CROWDS))](place == "ipc", place == "memory"))
+            late = box.trainer(draw.choice((target.ipc, target.tcp)), timeout=BUILT_MS, step=draw.randrange(400))
+            failure = late.do("next 3")[1]
+            lk.check(not failure, "a new trainer is served beside them", failure)
+            late.close()
+    lk.check(len(list(snapshots.glob("*.lks"))) >= began > 0, "snapshots are there", began)
+    lk.check("cannot_write" not in target.daemon.log() and "Too many open files" not in target.daemon.log(), "no file wanted for a descriptor",
+             target.daemon.log()[-400:])
+    target.check_after("few descriptors")
 
 
 # Requests ------------------------------------------------------------------------------------------
