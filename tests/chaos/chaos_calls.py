@@ -296,6 +296,7 @@ TOOLS = {
     "index": (["index", "--threads", "1"], "index"),
     "measure": (["measure", "--json", "--jobs", "1"], "counts"),
     "verify": (["verify", "--config"], None),
+    "digest": (["digest", "0..6", "--offline", "--config"], None),
 }
 
 
@@ -327,7 +328,7 @@ def in_tool(fault, like, tool, expected, kind, n, what):
 @chaos.group("Exit status 1 and a line that says why, or the same output; no file is half-made, and run again it makes all of them, to the "
              "byte.", case="RC-120")
 def tools(run):
-    """The nth system call of `lanekeeper index`, `measure` and `verify` fails"""
+    """The nth system call of `lanekeeper index`, `measure`, `verify` and `digest --offline` fails"""
     like = template(run)
     for tool, (arguments, folder) in TOOLS.items():
         box = chaos.Fault(run, "counting").box(like)
