@@ -117,6 +117,7 @@ void fake_config_done(struct sim *sim)
 
 static void make_index(const struct sim_dataset *dataset, uint32_t stream, uint32_t d, struct lk_index *out)
 {
+    static const char *const name[SIM_SHARDS_MAX] = {"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"};
     uint32_t *bytes = lk_zalloc(dataset->rows, sizeof *bytes);
     uint64_t first = 0;
     *out = (struct lk_index){.shards = dataset->shards,
@@ -127,7 +128,7 @@ static void make_index(const struct sim_dataset *dataset, uint32_t stream, uint3
     out->shard = lk_zalloc(dataset->shards, sizeof *out->shard);
     for (uint32_t s = 0; s < dataset->shards; s++) {
         out->shard[s] = (struct lk_index_shard){
-            .name = "shard", .first_row = first, .rows = dataset->shard_rows[s]};
+            .name = name[s], .first_row = first, .rows = dataset->shard_rows[s]};
         first += dataset->shard_rows[s];
     }
     for (uint64_t row = 0; row < dataset->rows; row++)
@@ -249,6 +250,22 @@ const char *lk_drop_name(enum lk_drop drop)
 
 /* The log --------------------------------------------------------------------------------------- */
 
+/* What is said to be dropped is, and for that reason. */
+static void check_dropped(struct sim *sim, const char *text)
+{
+    unsigned stream, d, shard;
+    unsigned long long row;
+    char reason[32];
+    if (sscanf(text, "stream%u: dataset d%u-%*x shard s%u row %llu: %31s", &stream, &d, &shard, &row, reason) != 5)
+        sim_fail(sim, "log: %s", text);
+    const struct sim_dataset *dataset = &sim->of.recipe[stream].dataset[d];
+    for (uint32_t s = 0; s < shard; s++)
+        row += dataset->shard_rows[s];
+    struct sim_row data = sim_row(dataset, row);
+    if (data.drop == 0 || strcmp(lk_drop_name((enum lk_drop)data.drop), reason) != 0)
+        sim_fail(sim, "log: %s: it has %u tokens", text, data.tokens);
+}
+
 void log_event(const struct log *log, enum log_level level, const char *component, const char *event, ...)
 {
     struct sim *sim = sim_now();
@@ -275,4 +292,6 @@ void log_text(const struct log *log, enum log_level level, const char *component
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     log_event(log, level, component, event, "text", text, NULL);
+    if (strcmp(event, "row_dropped") == 0)
+        check_dropped(sim_now(), text);
 }
