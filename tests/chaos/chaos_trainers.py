@@ -236,7 +236,7 @@ def few_descriptors(fault, model, stream, expected):
 def requests(run):
     """Steps far apart, worlds and ranks absurd, spans of digests and traces without end, sent by hand"""
     model, stream, expected = model_of(run)
-    for i in run.rounds(short=1, long=20):
+    for i in run.rounds(short=1, long=3):
         run.strike(f"round {i}", absurd, model, stream, expected)
 
 
@@ -263,7 +263,7 @@ def absurd(fault, model, stream, expected):
     with target.good("absurd requests"):
         for where in (target.ipc, target.tcp):
             peer = wire.Peer(where)
-            for _ in range(600 if fault.long else 25):
+            for _ in range(100 if fault.long else 25):
                 asked, begin, deadline = {}, time.monotonic(), 150
                 for _ in range(draw.randrange(1, 6)):
                     method, header = absurd_request(draw)
