@@ -18,7 +18,7 @@ STRUCTS = {"lanekeeper_error": _native.Error, "lanekeeper_options": _native.Opti
            "lanekeeper_trace_part": _native.TracePart, "lanekeeper_trace": _native.Trace}
 NUMBERS = {"LOOKAHEAD_MAX": "LOOKAHEAD_MAX", "STATE_MAX": "STATE_MAX", "CONSUMED": "CONSUMED",
            **{name: name for name in ("SHARED_AUTO", "SHARED_NEVER", "SHARED_ALWAYS", "U16", "U32", "I64", "I32")},
-           **{name: name for name in dir(_native) if re.match(r"(LABELS|BORDERS|POSITIONS|CU_SEQLENS)_", name)}}
+           **{name: name for name in dir(_native) if re.match(r"(LABELS|BORDERS|POSITIONS|CU_SEQLENS|SLICE)_", name)}}
 
 
 def compiled(box, lines):

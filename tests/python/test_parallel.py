@@ -127,16 +127,25 @@ def real_mesh(box):
 
 
 def slices(box):
-    """Context-parallel slices: together they are the sequence, and balanced ones have the same work."""
-    whole = np.arange(2 * 48).reshape(2, 48)
+    """Context-parallel slices: together they are the sequence, and those of Megatron have the same work."""
+    batch = next(lanekeeper.Stream(box.serve(box.mixed(sequence=96)).address))
+    whole = batch.training()
     for n in (1, 2, 3, 4):
-        for balanced in (True, False):
-            parts = [parallel.context_slice(whole, parallel.DataParallel(0, 1, r, n), balanced=balanced) for r in range(n)]
-            together = np.sort(np.concatenate(parts, axis=1), axis=1)
-            lk.check(np.array_equal(together, whole) and len({p.shape for p in parts}) == 1, f"{n} slices, balanced={balanced}: all of it, in equal parts")
-            if balanced:
-                lk.same(len({int(p[0].sum()) for p in parts}), 1, "with as much to look back on for each")
-    support.raises(lanekeeper.InvalidArgument, lambda: parallel.context_slice(whole, parallel.DataParallel(0, 1, 0, 5)), "a length that is not divisible is refused", "48", "10")
+        for kind, chunks in (("zigzag", lambda r: (r, 2 * n - 1 - r)), ("contiguous", lambda r: (2 * r, 2 * r + 1))):
+            parts = [batch.training(cp=(r, n), cp_slice=kind) for r in range(n)]
+            size, wrong = 96 // (2 * n), []
+            for r, part in enumerate(parts):
+                columns = [c for chunk in chunks(r) for c in range(chunk * size, (chunk + 1) * size)]
+                wrong += [name for name in ("input_ids", "labels", "position_ids", "document_ids", "loss_mask") if not np.array_equal(part[name], whole[name][:, columns])]
+            lk.check(not wrong, f"{n} {kind} slices: these columns of every array", wrong)
+            lk.same(sum(p.num_valid_tokens for p in parts), whole.num_valid_tokens, "their valid tokens add up")
+            lk.check(all(np.array_equal(p.cu_seqlens, whole.cu_seqlens) for p in parts), "cu_seqlens are of whole rows")
+    place = parallel.from_sizes(cp=2, rank=1, world=2)
+    part = list(batch.micro_batches(2))[1].training(cp=place)
+    lk.check(np.array_equal(part.labels, batch.training(cp=(1, 2)).labels[4:]) and part.num_valid_tokens == int(part.loss_mask.sum()), "a place, and a micro-batch")
+    support.raises(lanekeeper.InvalidArgument, lambda: batch.training(cp=(0, 5)), "a length that is not divisible is refused", "96")
+    support.raises(lanekeeper.InvalidArgument, lambda: batch.training(cp=(2, 2)), "a rank that is not there is refused", "cp=(2, 2)")
+    support.raises(lanekeeper.InvalidArgument, lambda: batch.training(cp=(0, 2), cp_slice="ring"), "another slice is refused", "zigzag")
 
 
 if __name__ == "__main__":

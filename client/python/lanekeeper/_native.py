@@ -24,6 +24,7 @@ U16, U32, I64, I32 = 2, 4, 8, 104
 LABELS_NONE, LABELS_SHIFTED, LABELS_SAME = 0, 1, 2
 BORDERS_MASKED, BORDERS_KEPT = 0, 1
 POSITIONS_NONE, POSITIONS_PIECE, POSITIONS_DOCUMENT, POSITIONS_ROW = 0, 1, 2, 3
+SLICE_CONTIGUOUS, SLICE_ZIGZAG = 0, 1
 CU_SEQLENS_NONE, CU_SEQLENS_FLAT, CU_SEQLENS_ROWS = 0, 1, 2
 
 Interrupted = ctypes.CFUNCTYPE(c_int, c_void_p)
@@ -102,6 +103,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "lanekeeper_copy_tokens": (c_int, [POINTER(Batch), c_int, c_void_p, c_size_t]),
     "lanekeeper_training_options_init": (None, [POINTER(TrainingOptions)]),
     "lanekeeper_training": (c_int, [POINTER(Batch), POINTER(TrainingOptions), POINTER(Training), POINTER(Error)]),
+    "lanekeeper_training_slice": (c_int, [POINTER(Training), c_uint32, c_uint32, c_int, POINTER(Training), POINTER(Error)]),
     "lanekeeper_training_done": (None, [POINTER(Training)]),
     "lanekeeper_state": (c_int, [_HANDLE, c_uint64, c_void_p, POINTER(c_size_t)]),
     "lanekeeper_resume": (c_int, [_HANDLE, c_char_p, c_size_t]),

@@ -236,7 +236,8 @@ class Batch:
 
         labels=True ("shifted", "same", False), borders="masked" ("kept"), positions=True ("piece", "document",
         "row", False), cu_seqlens=True ("flat", "rows", False), loss_mask=True, document_ids=True,
-        ignore_index=-100, dtype=numpy.int64 (or int32).
+        ignore_index=-100, dtype=numpy.int64 (or int32), cp=None ((rank, size) of context parallelism),
+        cp_slice="zigzag" ("contiguous").
         """
         from .training import make
         return make(self, **options)

@@ -18,7 +18,8 @@ from .launch import resolve
 
 
 class DataParallel(NamedTuple):
-    """For Stream(rank=…, world=…); and which context-parallel slice of each sequence is this process's."""
+    """For Stream(rank=…, world=…); and which context-parallel slice of each sequence is this process's, for
+    batch.training(cp=place)."""
 
     rank: int
     world: int
@@ -102,24 +103,3 @@ def from_megatron(parallel_state: Any = None) -> DataParallel:
     return DataParallel(parallel_state.get_data_parallel_rank(), parallel_state.get_data_parallel_world_size(),
                         parallel_state.get_context_parallel_rank(), parallel_state.get_context_parallel_world_size())
 
-
-def context_slice(array: Any, place: DataParallel, *, balanced: bool = True) -> Any:
-    """This process's part of the sequences: of an array or tensor [rows, T], what is its of T.
-
-    balanced: True: chunks i and 2n-1-i of 2n, as Megatron and TransformerEngine cut for causal attention, so that all
-    have the same work (a copy); False: the i-th of n consecutive parts (a view).
-
-    InvalidArgument: T is not divisible. A flat cu_seqlens stays that of whole sequences.
-    """
-    n, length = place.cp_size, array.shape[1]
-    if n == 1:
-        return array
-    parts = 2 * n if balanced else n
-    if length % parts != 0:
-        raise InvalidArgument(f"sequences of {length} tokens in {parts} parts of equal length")
-    size = length // parts
-    if not balanced:
-        return array[:, place.cp_rank * size:(place.cp_rank + 1) * size]
-    first, second = place.cp_rank * size, (parts - 1 - place.cp_rank) * size
-    index = [*range(first, first + size), *range(second, second + size)]
-    return array[:, index]

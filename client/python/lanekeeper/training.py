@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from . import _native
 from .batch import Batch, Lease, _getpid, view, writable_alias
 from .errors import FailedPrecondition, InvalidArgument, error_of
+from .parallel import DataParallel
 
 _LABELS = {True: _native.LABELS_SHIFTED, "shifted": _native.LABELS_SHIFTED, "same": _native.LABELS_SAME,
            False: _native.LABELS_NONE, None: _native.LABELS_NONE}
@@ -22,6 +23,7 @@ _POSITIONS = {True: _native.POSITIONS_PIECE, "piece": _native.POSITIONS_PIECE,
               False: _native.POSITIONS_NONE, None: _native.POSITIONS_NONE}
 _CU_SEQLENS = {True: _native.CU_SEQLENS_FLAT, "flat": _native.CU_SEQLENS_FLAT, "rows": _native.CU_SEQLENS_ROWS,
                False: _native.CU_SEQLENS_NONE, None: _native.CU_SEQLENS_NONE}
+_SLICES = {"zigzag": _native.SLICE_ZIGZAG, "contiguous": _native.SLICE_CONTIGUOUS}
 _DTYPES = {np.dtype(np.int32): (_native.I32, "<i4"), np.dtype(np.int64): (_native.I64, "<i8")}
 
 
@@ -60,6 +62,10 @@ class Training(Mapping[str, Any]):
     max_seqlen:       int: tokens of the longest piece.
     max_seqlens:      int32 [rows], with cu_seqlens="rows".
     num_valid_tokens: int: labels that count, the sum of the loss mask.
+
+    With cp=(rank, size), or a `parallel.DataParallel`, all arrays [rows, T] are the columns of that context-parallel rank,
+    [rows, T / size], copied: "zigzag", chunks rank and 2·size-1-rank of 2·size, as Megatron has it; or "contiguous".
+    num_valid_tokens counts them alone; cu_seqlens and max_seqlen are those of the whole rows.
     """
 
     __slots__ = ("_values", "shared", "step")
@@ -153,11 +159,11 @@ def _choose(table: dict[Any, int], name: str, value: Any) -> int:
 
 def make(batch: Batch, labels: bool | str = True, positions: bool | str = True, cu_seqlens: bool | str = True,
          loss_mask: bool = True, document_ids: bool = True, *, borders: str = "masked", ignore_index: int = -100,
-         dtype: Any = np.int64) -> Training:
+         dtype: Any = np.int64, cp: tuple[int, int] | DataParallel | None = None, cp_slice: str = "zigzag") -> Training:
     """`Batch.training`. InvalidArgument: an option is none of those that there are, or does not fit."""
     if batch._of is not None:
         full = make(batch._of, labels, positions, cu_seqlens, True, document_ids, borders=borders,
-                    ignore_index=ignore_index, dtype=dtype)
+                    ignore_index=ignore_index, dtype=dtype, cp=cp, cp_slice=cp_slice)
         return _cut(full, batch, loss_mask)
     kind, typestr = _DTYPES.get(np.dtype(dtype), (0, ""))
     if kind == 0:
@@ -171,7 +177,22 @@ def make(batch: Batch, labels: bool | str = True, positions: bool | str = True, 
                                            ctypes.byref(made.raw), ctypes.byref(error))
     if code != 0:
         raise error_of(code, error.text.decode(errors="replace"))
+    if cp is not None:
+        made = _slice(made, cp, cp_slice)
     return _wrap(batch, made, options, typestr)
+
+
+def _slice(whole: _Arrays, cp: tuple[int, int] | DataParallel, kind: str) -> _Arrays:
+    """The context-parallel part of all arrays."""
+    rank, size = (cp.cp_rank, cp.cp_size) if isinstance(cp, DataParallel) else cp
+    if not 0 <= rank < size < 2**32:
+        raise InvalidArgument(f"cp={tuple(cp)}: expected 0 <= rank < size")
+    part, error = _Arrays(whole.lease), _native.Error()
+    code = _native.lib.lanekeeper_training_slice(ctypes.byref(whole.raw), rank, size, _choose(_SLICES, "cp_slice", kind),
+                                                 ctypes.byref(part.raw), ctypes.byref(error))
+    if code != 0:
+        raise error_of(code, error.text.decode(errors="replace"))
+    return part
 
 
 def _wrap(batch: Batch, made: _Arrays, options: _native.TrainingOptions, typestr: str) -> Training:
