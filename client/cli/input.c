@@ -24,7 +24,7 @@ enum lk_code input_open(struct input *input, const char *path, bool decode, stru
         input->decoder = lk_decoder_new(input->source, codec);
         return LK_OK;
     }
-    input->fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    input->fd = strcmp(path, "-") == 0 ? STDIN_FILENO : TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC));
     return input->fd >= 0 ? LK_OK : lk_file_fail(err, errno, "cannot open", path);
 }
 

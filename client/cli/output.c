@@ -32,7 +32,7 @@ enum lk_code output_open(struct output *output, const char *path, struct lk_err 
     }
     if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
         return lk_file_begin(path, &output->writing, err);
-    output->fd = open(path, O_WRONLY | O_CLOEXEC);
+    output->fd = TEMP_FAILURE_RETRY(open(path, O_WRONLY | O_CLOEXEC));
     return output->fd >= 0 ? LK_OK : lk_file_fail(err, errno, "cannot write to", path);
 }
 

@@ -50,7 +50,7 @@ static enum lk_code make_dir(struct private_daemon *daemon, struct lk_err *err)
 /* In the child, before exec: only what is safe there. */
 static _Noreturn void become(const struct private_daemon *daemon, int input, char *const argv[])
 {
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = TEMP_FAILURE_RETRY(open("/dev/null", O_RDWR | O_CLOEXEC));
     /* A group of its own: Ctrl-C is for the command; a second SIGINT would cut its cleaning short. */
     if (null < 0 || setpgid(0, 0) != 0 || dup2(input, STDIN_FILENO) < 0 ||
         dup2(null, STDOUT_FILENO) < 0 || dup2(daemon->log, STDERR_FILENO) < 0)
