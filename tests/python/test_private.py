@@ -54,6 +54,21 @@ def from_a_file(box):
     lk.check(not left(box) , "nothing is left of daemons that did not start", left(box))
 
 
+def ranks_of_a_file(box):
+    """Ranks that begin at once on a file without indexes: one of them makes them, and all serve the same stream."""
+    config = config_of(box)
+    code = """
+        import sys, lanekeeper
+        with lanekeeper.Stream(sys.argv[1], rank=int(sys.argv[2]), world=3) as stream:
+            print([next(stream).digest for _ in range(3)])"""
+    said = [support.said(rank) for rank in [support.python(box, code, config, r) for r in range(3)]]
+    lk.same([status for status, _, _ in said], [0, 0, 0], "three ranks, each with a daemon of its own")
+    lk.same(sum("making the indexes" in err for _, _, err in said), 1, "one of them made the indexes")
+    with Stream(config) as whole:
+        digests = [lanekeeper.add_digests(list(cut)) for cut in zip(*(eval(out) for _, out, _ in said))]    # noqa: S307
+        lk.same(digests, whole.digests(0, 3), "their cuts are the steps")
+
+
 def dies_under_us(box):
     """A private daemon that is killed is an error that says so, at once."""
     with Stream(config_of(box), lookahead=0) as stream:
@@ -221,4 +236,4 @@ def storm(box):
 
 
 if __name__ == "__main__":
-    support.main([from_a_file, dies_under_us, nothing_stays, interrupts, storm])
+    support.main([from_a_file, ranks_of_a_file, dies_under_us, nothing_stays, interrupts, storm])

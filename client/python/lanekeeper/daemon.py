@@ -133,11 +133,21 @@ class PrivateDaemon:
         except IndexMissing:
             pass
         with _one_at_a_time(self.config):
-            log.warning("making the indexes of %s, once (`lanekeeper index`)", self.config)
-            index(self.config)
+            if not self._again():    # nobody else made them meanwhile
+                log.warning("making the indexes of %s, once (`lanekeeper index`)", self.config)
+                index(self.config)
+                if not self._again():
+                    self.check()    # raises
+
+    def _again(self) -> bool:
+        """Starts it anew, and waits until it listens. False: an index is missing still."""
         os.ftruncate(self._log, 0)
         self._process = self._start()
-        self._wait()
+        try:
+            self._wait()
+            return True
+        except IndexMissing:
+            return False
 
     def stop(self) -> None:
         """Ends it, within seconds, and removes what it used. Twice is fine."""
