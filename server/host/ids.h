@@ -1,6 +1,6 @@
 /*
- * Copies of token ids, checked, or as u16, for vocabularies of which half of all are: in vectors of the base instruction set, as
- * memory is what limits these loops. Every token of the daemon passes here.
+ * Copies of token ids, checked, or as u16, for vocabularies of which half of all are: in vectors of the base
+ * instruction set, as memory is what limits these loops. Every token of the daemon passes here.
  */
 #ifndef LK_HOST_IDS_H
 #define LK_HOST_IDS_H
