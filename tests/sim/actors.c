@@ -49,6 +49,8 @@ void actors_begin(struct sim *sim)
         trainer->stream = (uint32_t)rng_below(&sim->rng, sim->of.n_streams);
         trainer->peer = ++sim->last_peer;
         trainer->mode = rng_chance(&sim->rng, 600) ? MODE_RUN : (int)rng_below(&sim->rng, MODES);
+        if (sim->of.plant && rng_chance(&sim->rng, 500))
+            trainer->mode = MODE_JUMP;
         trainer->keeps = rng_chance(&sim->rng, 200);
         move(sim, trainer);
     }

@@ -162,6 +162,23 @@ static void make_chances(struct rng *rng, struct sim_case *sim)
     }
 }
 
+/* A wrong count is used by daemons that seek by counts: so they start often, and lack states. It is found
+ * when its row is handed out: so rows wait for long, and cursors begin where others are. */
+static void make_misleading(struct rng *rng, struct sim_case *sim)
+{
+    sim->chance[EVENT_STOP] = sim->chance[EVENT_KILL] = 20;
+    if (rng_chance(rng, 500))
+        sim->snapshot_every = 0;
+    if (rng_chance(rng, 500))
+        return;
+    sim->prefetch_steps = 1;
+    sim->cursors_max = 4;
+    for (uint32_t s = 0; s < sim->n_streams; s++)
+        for (uint32_t i = 0; i < sim->recipe[s].n_stages; i++)
+            if (sim->recipe[s].stage[i].kind == SIM_SHUFFLE)
+                sim->recipe[s].stage[i].buffer = 64;
+}
+
 void gen_case(uint64_t seed, struct sim_case *ret_case)
 {
     struct rng rng = {.state = rng_hash(seed + 0x5eed)};
@@ -182,10 +199,8 @@ void gen_case(uint64_t seed, struct sim_case *ret_case)
     sim->events = ONE_OF(&rng, 60, 150, 300, 600);
     sim->urgent = ONE_OF(&rng, 0, 300, 900, 1000);
     make_chances(&rng, sim);
-    if (sim->plant) /* found when a daemon seeks by counts: so it has to start often, and to lack states */
-        sim->chance[EVENT_STOP] = sim->chance[EVENT_KILL] = 20;
-    if (sim->plant && rng_chance(&rng, 500))
-        sim->snapshot_every = 0;
+    if (sim->plant)
+        make_misleading(&rng, sim);
 }
 
 /* In words -------------------------------------------------------------------------------------- */
