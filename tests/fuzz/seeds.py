@@ -135,17 +135,15 @@ def indexes(rng):
 
 def shards(rng):
     texts_of = [b"", b"{}", b'{"text": "a"}\n{"text": "b"}\r\n\n  \n{"text": "c"}', b"\xef\xbb\xbf{}\n{}", b"\xff\xfea\0", b"\r\n\r\r\na\r", b"x\n" * 70]
-    texts_of += [b"\n".join(json.dumps({"text": texts.random_text(rng, [])[:40]}).encode() for _ in range(5)) for _ in range(6)]
+    texts_of += [b"\n".join(json.dumps({"text": texts.random_text(rng, [])[:40]}).encode() for _ in range(5))]
     for text in texts_of:
         yield bytes([0, rng.randrange(256)]) + text
         packed = gzip.compress(text, mtime=0)
-        yield bytes([1, 255]) + packed
         yield bytes([1, rng.randrange(256)]) + packed + gzip.compress(text[:5], 1, mtime=0)
-        for frame in zstd_frames(text):
-            yield bytes([2, rng.randrange(256)]) + frame
+        for frame in list(zstd_frames(text))[:2]:
             yield bytes([2, 255]) + frame + bytes.fromhex("502a4d1803000000") + b"xyz" + frame
     yield bytes([1, 255]) + gzip.compress(b"\n" * 300000, mtime=0)  # small, and large when decoded
-    yield from (bytes([2, 255]) + frame for frame in zstd_frames(b"a" * 300000))
+    yield from (bytes([2, 255]) + frame for frame in list(zstd_frames(b"a" * 300000))[:1])
 
 
 def zstd_frames(text):
