@@ -19,11 +19,13 @@ group, and is used for what all of its faults share.
 What end-to-end tests already prove is named by `elsewhere`, so that it stands in the table; the long form runs it.
 """
 
+import contextlib
 import os
 import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -107,6 +109,23 @@ class Fault:
                 shutil.rmtree(box.path, ignore_errors=True)
 
 
+def _end_of(box, daemons, trainers):
+    """Ends what a fault started in a box that others use after it: thousands of them have one."""
+    for trainer in box.trainers[trainers:]:
+        if trainer.process.poll() is None:
+            trainer.kill()
+        trainer.process.wait()
+        for pipe in (trainer.process.stdin, trainer.process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
+    for daemon in box.daemons[daemons:]:
+        if (daemon.process.poll() or 0) < 0 and daemon.process.returncode != -signal.SIGKILL:
+            lk.not_ok("no daemon crashes", f"signal {-daemon.process.returncode}: {daemon.log()[-500:]}")
+        daemon.kill()
+        daemon.log_path.unlink()
+    del box.trainers[trainers:], box.daemons[daemons:]
+
+
 class Run:
     """One pass over a group."""
 
@@ -154,6 +173,7 @@ class Run:
             return
         self.faults += 1
         before, foreign = len(lk._failed), lk.foreign_files()
+        running = [(box, len(box.daemons), len(box.trainers)) for box in self.shared]
         fault = Fault(self, key)
         try:
             do(fault, *arguments)
@@ -162,6 +182,8 @@ class Run:
             self.survived -= 1    # and is added below
         except Exception as e:    # noqa: BLE001 - what breaks has not survived, the others go on
             self._broken(key, e)
+        for box, daemons, trainers in running:
+            _end_of(box, daemons, trainers)
         fault.done(foreign, lambda: len(lk._failed) > before)
         if len(lk._failed) == before:
             self.survived += 1
