@@ -100,6 +100,8 @@ struct worker {
     bool local;
     bool ready;          /* has said hello, and its connection is there */
     uint32_t peer;       /* of a remote one */
+    uint64_t calls_end;  /* of a remote one: its highest call's number + 1 … */
+    uint64_t calls_seen; /* … and which of the 64 before that have come: bit 0 is the highest */
     int64_t heard_ms;
     char *host;
     struct ask waiting[POOL_SLOTS]; /* requests for tasks */

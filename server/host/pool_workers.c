@@ -349,11 +349,30 @@ static void on_unfit(struct worker *worker, const Lk__WorkerTaskRequest *request
     worker->ready = false;
 }
 
+/* Has a call of that number come before? A task that answers the second copy of a request would reach nobody. */
+static bool repeats(struct worker *worker, uint64_t number)
+{
+    if (number >= worker->calls_end) {
+        uint64_t more = number - worker->calls_end + 1;
+        worker->calls_seen = (more < 64 ? worker->calls_seen << more : 0) | 1;
+        worker->calls_end = number + 1;
+        return false;
+    }
+    uint64_t age = worker->calls_end - 1 - number, bit = age < 64 ? 1ull << age : 0;
+    bool seen = bit == 0 || (worker->calls_seen & bit) != 0;
+    worker->calls_seen |= bit;
+    return seen;
+}
+
 /* Nothing is read of a request before we know that it comes from a worker. */
 static void on_task(struct pool *pool, struct worker *worker, const struct said *said)
 {
     if (worker == NULL) {
         refuse(NULL, &said->ask, LK_FAILED_PRECONDITION, "say hello again");
+        return;
+    }
+    if (said->ask.call != NULL && repeats(worker, said->ask.call->number)) {
+        rpc_drop(said->ask.call);
         return;
     }
     Lk__WorkerTaskRequest *request =

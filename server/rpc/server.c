@@ -78,7 +78,7 @@ static void call_fill(struct item *item, const struct lk_envelope *e, uint32_t c
 {
     uint32_t wait_ms = e->deadline_ms == 0 || e->deadline_ms > cap_ms ? cap_ms : e->deadline_ms;
 
-    item->id = e->call;
+    item->id = item->call.number = e->call;
     item->call.method = e->method;
     item->call.received_ms = now_ms();
     item->call.deadline_ms = item->call.received_ms + wait_ms;

@@ -38,6 +38,7 @@ struct rpc_config {
 struct rpc_call {
     uint16_t method;
     uint32_t peer;           /* connection number: the same for all calls of one connection */
+    uint64_t number;         /* the caller's, of this call */
     int64_t deadline_ms;     /* on CLOCK_MONOTONIC; always set, at most deadline_max_ms from receipt */
     int64_t received_ms;
     const uint8_t *header;   /* protobuf bytes of the request */
