@@ -203,7 +203,9 @@ STORM = """
         pass
     armed = False
     def handler(*_):
+        global armed
         if armed:
+            armed = False
             raise Ring
     stream = lanekeeper.Stream(sys.argv[1])
     steps, rings, batch = [], 0, None
@@ -215,10 +217,11 @@ STORM = """
             for batch in stream:
                 if steps[-1:] != [batch.step]:
                     steps.append(batch.step)
+                armed = True    # one may have been lost in a __del__
                 if len(steps) == 2000:
+                    armed = False
                     break
         except Ring:
-            armed = False
             rings += 1
             if batch is not None and steps[-1:] != [batch.step]:    # it came, and then the signal did
                 steps.append(batch.step)
