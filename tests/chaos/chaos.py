@@ -177,9 +177,11 @@ class Run:
         fault = Fault(self, key)
         try:
             do(fault, *arguments)
-        except Missed:
+        except (Missed, Skip) as e:
             self.faults -= 1
             self.survived -= 1    # and is added below
+            if isinstance(e, Skip):
+                print(f"# {self.group.name}: {key}: skipped: {e}", flush=True)
         except Exception as e:    # noqa: BLE001 - what breaks has not survived, the others go on
             self._broken(key, e)
         for box, daemons, trainers in running:

@@ -68,8 +68,8 @@ def lose_log(fault, like, stream):
     config = box.config(stream, snapshots={"dir": "snap", "every": 1}, log_level="debug")
     (box.path / "full").mkdir()
     begin, end = os.pipe()
-    how = {"full disk": (mounted((box.path / "full", "4k")), f"'{box.path}/full/log'"), "/dev/full": ([], "/dev/full"), "closed": ([], "&-"),
-           "pipe without a reader": ([], f"&{end}"), "pipe that is full": ([], f"&{end}")}[fault.key]
+    prefix = mounted((box.path / "full", "4k")) if fault.key == "full disk" else []
+    to = {"full disk": f"'{box.path}/full/log'", "/dev/full": "/dev/full", "closed": "&-"}.get(fault.key, f"&{end}")
     if fault.key == "pipe without a reader":
         os.close(begin)
     elif fault.key == "pipe that is full":
@@ -80,7 +80,7 @@ def lose_log(fault, like, stream):
         except BlockingIOError:
             os.set_blocking(end, True)
     # The log is lost, so that the address is not read from it, but known.
-    process = subprocess.Popen([*how[0], "sh", "-c", f'exec "$0" "$@" 2>{how[1]}', str(box.daemon_path), str(config)], env=box.environment(),
+    process = subprocess.Popen([*prefix, "sh", "-c", f'exec "$0" "$@" 2>{to}', str(box.daemon_path), str(config)], env=box.environment(),
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[end])
     try:
         socket = box.path / "config" / "s"
