@@ -209,23 +209,28 @@ STORM = """
             raise Ring
     stream = lanekeeper.Stream(sys.argv[1])
     steps, rings, batch = [], 0, None
+
+    def note():
+        if batch is not None and steps[-1:] != [batch.step]:
+            steps.append(batch.step)
+
+    def loop():    # a frame of its own: not every jump of a loop lies within the try around it
+        global armed, batch
+        armed = True
+        for batch in stream:
+            note()
+            armed = len(steps) < 2000    # again: a signal may have been lost in a __del__
+            if not armed:
+                return
+
     signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0007)
     while len(steps) < 2000:
         try:
-            armed = True
-            for batch in stream:
-                if steps[-1:] != [batch.step]:
-                    steps.append(batch.step)
-                armed = True    # one may have been lost in a __del__
-                if len(steps) == 2000:
-                    armed = False
-                    break
+            loop()
         except Ring:
             rings += 1
-            if batch is not None and steps[-1:] != [batch.step]:    # it came, and then the signal did
-                steps.append(batch.step)
-    armed = False
+            note()    # a batch came, and then the signal did
     signal.setitimer(signal.ITIMER_REAL, 0)
     print(rings > 50, steps == list(range(2000)), [s for i, s in enumerate(steps) if s != i][:3])
 """
