@@ -59,7 +59,7 @@ def fill(fault, like, stream, what, size):
 def full_log(run):
     """The log on a full disk, to /dev/full, to a pipe that nobody reads or whose reader has gone"""
     like, stream = recorded(run)
-    for what in run.pick(["full disk", "/dev/full", "closed", "pipe without a reader", "pipe that is full"], short=2):
+    for what in ["pipe that is full", *run.pick(["full disk", "/dev/full", "closed", "pipe without a reader"], short=1)]:
         run.strike(what, lose_log, like, stream)
 
 
