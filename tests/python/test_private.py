@@ -150,7 +150,7 @@ WAITER = """
             try:
                 next(stream)
             except lanekeeper.FailedPrecondition as error:
-                print(stream.state_dict()["step"], "signal handler" in str(error), flush=True)
+                print(stream.state_dict()["step"], stream.tokens_seen, stream.info.sequence, "signal handler" in str(error), flush=True)
         signal.signal(signal.SIGUSR1, handler)
     print("waits", flush=True)
     try:
@@ -185,7 +185,7 @@ def interrupts(box):
         begin = time.monotonic()
         if call == "handler":
             waiter.send_signal(signal.SIGUSR1)
-            lk.same(waiter.stdout.readline(), "1 True\n", "a signal handler may ask for the state, and is refused what would wait")
+            lk.same(waiter.stdout.readline(), "1 1024 128 True\n", "a signal handler may ask for the state, and is refused what would wait")
             daemon.process.send_signal(signal.SIGCONT)
             lk.same(waiter.stdout.readline(), "came\n", "and the wait goes on after it")
             lk.same(support.said(waiter), (0, "2\n", ""), "to the next step")

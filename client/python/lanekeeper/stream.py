@@ -106,8 +106,9 @@ class Stream:
         self._settle_address(address, index)
         self._failure: list[BaseException] = []
         self._watch: Any = _native.Interrupted(_watching(self._daemon, self._failure).send)
-        self._connect(lookahead, timeout, step, state, shared)
-        self._step: int = _where(self._handle)
+        handle = self._handle = self._connect(lookahead, timeout, step, state, shared)
+        self._step: int = _where(handle)
+        self._info = self._learn(handle)
         _open.add(self)
 
     # ---- connecting, and the end ----
@@ -125,7 +126,7 @@ class Stream:
             self.address = self._daemon.address
 
     def _connect(self, lookahead: int, timeout: float | None, step: int, state: Mapping[str, Any] | None,
-                 shared: bool | None) -> None:
+                 shared: bool | None) -> ctypes.c_void_p:
         options, error, handle = _native.Options(), _native.Error(), ctypes.c_void_p()
         _lib.lanekeeper_options_init(_byref(options))
         options.address = self.address.encode()
@@ -147,7 +148,7 @@ class Stream:
                 break
             if not (self._patient and code in (Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE)):
                 self._raise(code, error.text)
-        self._handle = handle
+        return handle
 
     def close(self) -> None:
         """Parts from the daemon, and ends a private one that no other stream uses. Batches stay as they are as long
@@ -310,11 +311,19 @@ class Stream:
     def tokens_seen(self) -> int:
         """Tokens of the steps before `step`, over all ranks, with padding. The same on every rank, after any
         restart, and under any number of ranks."""
-        return self._sequences(self._step) * self.info.sequence
+        return self._sequences(self._step) * self._info.sequence
+
+    def _still(self) -> ctypes.c_void_p:
+        """The handle, for what only reads what never changes: without the lock, also in a signal handler."""
+        if self._pid != _getpid():
+            raise self._foreign()
+        handle = self._handle
+        if handle is None:
+            raise FailedPrecondition("this stream is closed")
+        return handle
 
     def _sequences(self, step: int) -> int:
-        with self._calling() as handle:
-            return int(_lib.lanekeeper_sequences(handle, step))
+        return int(_lib.lanekeeper_sequences(self._still(), step))
 
     def state_dict(self) -> dict[str, Any]:
         """What to put into a checkpoint: numbers and strings, for JSON or torch.save; the same on every rank.
@@ -322,15 +331,11 @@ class Stream:
         It says which step is next, counting what was used, and of which stream. A signal handler may call this. Any
         number of ranks may go on from it.
         """
-        if self._pid != _getpid():
-            raise self._foreign()
-        handle = self._handle
-        if handle is None:
-            raise FailedPrecondition("this stream is closed")
+        handle = self._still()
         out, n = (ctypes.c_uint8 * _native.STATE_MAX)(), ctypes.c_size_t()
         step = self._step
         _lib.lanekeeper_state(handle, step, out, _byref(n))
-        return {"version": _STATE_VERSION, "step": step, "stream_digest": self.info.stream_digest,
+        return {"version": _STATE_VERSION, "step": step, "stream_digest": self._info.stream_digest,
                 "state": bytes(out[:n.value]).hex()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -354,12 +359,20 @@ class Stream:
 
     @property
     def info(self) -> Info:
-        """What the stream is; never asks the daemon."""
+        """What the stream is; never asks the daemon. While another thread, or a call under a signal handler, uses the
+        stream, `shared` and `connections` are as they were last."""
         if self._pid != _getpid():
             raise self._foreign()
-        handle = self._handle
-        if handle is None:
-            raise FailedPrecondition("this stream is closed")
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._handle is not None and not self._busy:
+                    self._info = self._learn(self._handle)
+            finally:
+                self._lock.release()
+        return self._info
+
+    @staticmethod
+    def _learn(handle: ctypes.c_void_p) -> Info:
         raw = _native.Info()
         _lib.lanekeeper_info(handle, _byref(raw))
         names = tuple(_lib.lanekeeper_dataset(handle, i).decode() for i in range(raw.datasets))
