@@ -1,7 +1,7 @@
 /*
- * sim [--seeds A..B | --seed N] [--jobs N] [--perturb N] [--verbose]: runs seeds, prints
+ * sim [--seeds A..B | --seed N] [--jobs N] [--first] [--perturb N] [--verbose]: runs seeds, prints
  * "seeds=N events=N failures=N" and how fast. Each failure is one line: the seed, and the first thing that
- * was not as it must be. --hash prints the hash of each seed's event log.
+ * was not as it must be. --first ends with the first one; --hash prints the hash of each seed's event log.
  */
 #include "sim.h"
 
@@ -13,12 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #define JOBS_MAX 64
+#define SEED_SECONDS 20 /* of CPU time: a seed that takes longer never ends */
 
 static struct sim *the_sim; /* the seams carry no owner: see sim.h */
 
@@ -112,16 +115,25 @@ struct shared {
 struct options {
     uint64_t from, to;
     uint32_t jobs;
-    bool verbose, hash;
+    bool verbose, hash, first;
 };
+
+static void count_failure(struct shared *shared, const struct options *options)
+{
+    __atomic_fetch_add(&shared->failures, 1, __ATOMIC_SEQ_CST);
+    if (options->first)
+        __atomic_store_n(&shared->next, shared->end, __ATOMIC_SEQ_CST);
+}
 
 static void run_one(struct shared *shared, uint64_t seed, const struct options *options)
 {
     static struct sim sim;
+    struct itimerval limit = {.it_value = {.tv_sec = SEED_SECONDS}};
+    (void)setitimer(ITIMER_VIRTUAL, &limit, NULL);
     bool good = sim_run(&sim, seed, options->verbose);
     if (!good) {
         printf("seed %" PRIu64 ": event %" PRIu64 ": %s\n", seed, sim.events, sim.failure);
-        __atomic_fetch_add(&shared->failures, 1, __ATOMIC_SEQ_CST);
+        count_failure(shared, options);
     }
     if (options->hash)
         printf("%" PRIu64 " %016" PRIx64 "\n", seed, sim.log_hash);
@@ -150,6 +162,7 @@ static pid_t fork_job(struct shared *shared, uint32_t job, const struct options 
     pid_t pid = fork();
     if (pid != 0)
         return pid;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     run_job(shared, job, options);
     exit(0);
 }
@@ -170,12 +183,13 @@ static void run_jobs(struct shared *shared, const struct options *options)
         running--;
         if (i == options->jobs || status == 0)
             continue;
-        shared->failures++;
+        count_failure(shared, options);
         if (shared->at[i] == 0) {
             printf("a process ends with status %d\n", status);
             continue;
         }
-        printf("seed %" PRIu64 ": the process dies, status %d\n", shared->at[i] - 1, status);
+        printf("seed %" PRIu64 ": %s, status %d\n", shared->at[i] - 1,
+               WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM ? "it never ends" : "the process dies", status);
         pid[i] = fork_job(shared, i, options);
         running++;
     }
@@ -183,7 +197,8 @@ static void run_jobs(struct shared *shared, const struct options *options)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: sim [--seeds A..B | --seed N] [--jobs N] [--perturb N] [--hash] [--verbose]\n");
+    fprintf(stderr, "usage: sim [--seeds A..B | --seed N] [--jobs N] [--first] [--perturb N] [--hash] "
+                    "[--verbose]\n");
     return 2;
 }
 
@@ -196,6 +211,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->verbose = true;
         } else if (strcmp(argv[i], "--hash") == 0) {
             options->hash = true;
+        } else if (strcmp(argv[i], "--first") == 0) {
+            options->first = true;
         } else if (strcmp(argv[i], "--seed") == 0 && ++i > 0) {
             options->from = strtoull(value, &end, 10);
             options->to = options->from + 1;
