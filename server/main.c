@@ -13,7 +13,7 @@
 
 static int usage(FILE *to)
 {
-    fputs("usage: lanekeeperd [--run-dir DIR] [--snapshots write|read|off] [--until-eof] CONFIG\n"
+    (void)fputs("usage: lanekeeperd [--run-dir DIR] [--snapshots write|read|off] [--until-eof] CONFIG\n"
           "Serves the streams of CONFIG until SIGTERM or SIGINT. `lanekeeper config check CONFIG`\n"
           "checks it without serving; `lanekeeper config reference` lists the keys.\n"
           "\n"

@@ -219,7 +219,7 @@ static void refused_for_now(struct lanekeeper *h, struct call *call, unsigned co
 {
     call_again(h, call, code == LANEKEEPER_DEADLINE_EXCEEDED ? 0 : PAUSE_MS);
     if (code == LANEKEEPER_DEADLINE_EXCEEDED && call == &h->single &&
-        call->method != LK_METHOD_GET_BATCH && h->until_ms - lkc_link_now_ms() <= 2 * REASON_MS)
+        call->method != LK_METHOD_GET_BATCH && h->until_ms - lkc_link_now_ms() <= INT64_C(2) * REASON_MS)
         call->not_before_ms = INT64_MAX;
 }
 

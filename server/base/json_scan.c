@@ -42,6 +42,7 @@ static const uint8_t *copy_bytes(const uint8_t *p, const uint8_t *end, uint8_t *
 }
 
 #if defined(__x86_64__)
+/* NOLINTBEGIN(bugprone-macro-parentheses): types and attributes cannot stand in parentheses. */
 /*
  * The same 16 or 32 bytes at a time. A vector is written whole, and the next begins where the first odd
  * byte of this one stands: so nothing is ever moved. What is left at the end is done byte by byte.
@@ -79,6 +80,7 @@ static const uint8_t *copy_bytes(const uint8_t *p, const uint8_t *end, uint8_t *
         *to = out;                                                                                 \
         return copy_bytes(p, end, to);                                                             \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #define NO_TARGET
 static inline unsigned odd_sse2(__m128i v)

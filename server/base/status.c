@@ -59,6 +59,6 @@ const char *lk_code_name(enum lk_code code)
 
 _Noreturn void lk_check_failed(const char *condition, const char *file, int line)
 {
-    fprintf(stderr, "lanekeeper: %s:%d: broken invariant: %s\n", file, line, condition);
+    (void)fprintf(stderr, "lanekeeper: %s:%d: broken invariant: %s\n", file, line, condition);
     abort();
 }

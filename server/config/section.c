@@ -24,7 +24,7 @@ static void put_shown(struct lk_buf *out, const char *text)
     while (shown < n && shown > 0 && ((uint8_t)text[shown] & 0xC0) == 0x80)
         shown--; /* not in the middle of a character */
     for (size_t i = 0; i < shown; i++) {
-        char c = (uint8_t)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
+        char c = (char)((uint8_t)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i]);
         lk_buf_put(out, &c, 1);
     }
     if (shown < n)

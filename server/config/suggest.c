@@ -13,7 +13,7 @@ static size_t normalise(const char *text, char ret_word[WORD_MAX])
         char c = *text;
         if (c == '_' || c == '-' || c == '.' || c == ' ')
             continue;
-        ret_word[n++] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+        ret_word[n++] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
     }
     return n;
 }

@@ -104,7 +104,7 @@ void source_free(struct source *s)
 uint64_t source_bound(const struct lk_plan *plan)
 {
     uint64_t row = sizeof(uint64_t) + sizeof(struct lk_row_measure);
-    uint64_t draw = sizeof(struct draw) + LK_SLICES_MAX * LK_SLICE_ROWS_MAX * row;
+    uint64_t draw = sizeof(struct draw) + UINT64_C(1) * LK_SLICES_MAX * LK_SLICE_ROWS_MAX * row;
     return sizeof(struct source) + plan->recipe->n_datasets * draw;
 }
 
@@ -386,7 +386,7 @@ enum seq_pull source_next(struct source *s, struct lk_item *ret_item, struct lk_
         if (got != SEQ_OK)
             return got;
         uint32_t pick = pick_dataset(s);
-        if (pick == NONE) {
+        if (pick == NONE) { /* NOLINT(bugprone-branch-clone): in the order of ORDER.md */
             s->ended = true;
         } else if (!s->draw[pick].at_end) {
             give(s, pick, ret_item);

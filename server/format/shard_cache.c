@@ -275,7 +275,7 @@ enum lk_code lk_shard_read_rows(struct lk_shard_cache *cache, const char *root, 
     }
     free(kept);
     /* One long row must not hold its memory for ever. */
-    if (cache->buf.cap > 2 * RUN_BYTES_MAX)
+    if (cache->buf.cap > (size_t)2 * RUN_BYTES_MAX)
         lk_buf_done(&cache->buf);
     return code;
 }

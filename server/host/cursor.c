@@ -461,7 +461,7 @@ struct cursor *cursor_new(const struct cursor_context *context, uint64_t step, s
 static bool lane_past(const struct cursor *c, uint32_t l, uint64_t step, const struct held *held)
 {
     const struct cursor_lane *lane = &c->lane[l];
-    if (lane->lane == NULL || (held != NULL && held->row[l * per_lane(c, held)] != ROW_OPEN))
+    if (lane->lane == NULL || (held != NULL && held->row[(size_t)l * per_lane(c, held)] != ROW_OPEN))
         return false;
     return lane_position(lane->lane) > steps_start(c->recipe, step);
 }

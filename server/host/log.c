@@ -26,7 +26,7 @@ static void begin(struct lk_buf *line, enum log_level level, const char *compone
     char stamp[32];
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
-    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
+    (void)strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
     lk_buf_putf(line, "%s.%03ldZ %s %s: %s", stamp, now.tv_nsec / 1000000, level_name[level],
                 component, event);
 }

@@ -161,7 +161,7 @@ void reply_trace(struct engine *engine, struct request *request, uint32_t slot)
     for (uint32_t row = cut.first; row < cut.first + cut.rows; row++)
         n += slots_row(served->slots, slot, row)->n_parts;
     Lk__TracePart *part = lk_zalloc(n, sizeof *part);
-    Lk__TracePart **pointer = lk_zalloc(n, sizeof *pointer);
+    Lk__TracePart **pointer = lk_zalloc(n, sizeof *pointer); /* NOLINT(bugprone-sizeof-expression): pointers */
     for (uint32_t row = cut.first; row < cut.first + cut.rows; row++) {
         trace_row(served, slot, row, part + i);
         i += slots_row(served->slots, slot, row)->n_parts;
@@ -205,7 +205,7 @@ static void make_info(const struct stream *stream, struct info *ret_info)
     info->info.n_datasets = recipe->n_datasets;
     info->info.datasets = info->dataset;
     info->phase = lk_zalloc(recipe->n_batches, sizeof *info->phase);
-    info->phases = lk_zalloc(recipe->n_batches, sizeof *info->phases);
+    info->phases = lk_zalloc(recipe->n_batches, sizeof *info->phases); /* NOLINT(bugprone-sizeof-expression): pointers */
     for (uint32_t i = 0; i < recipe->n_batches; i++) {
         lk__batch_phase__init(&info->phase[i]);
         info->phase[i].from = recipe->batch[i].from;
@@ -231,7 +231,7 @@ static void boot_id(char ret_id[64])
 void reply_hello(struct engine *engine, struct rpc_call *call)
 {
     struct info *info = lk_zalloc(engine->n_streams, sizeof *info);
-    Lk__StreamInfo **pointer = lk_zalloc(engine->n_streams, sizeof *pointer);
+    Lk__StreamInfo **pointer = lk_zalloc(engine->n_streams, sizeof *pointer); /* NOLINT(bugprone-sizeof-expression): pointers */
     char host[64];
     Lk__HelloReply reply = LK__HELLO_REPLY__INIT;
     for (uint32_t s = 0; s < engine->n_streams; s++) {

@@ -202,7 +202,7 @@ static void answer_ended(struct engine *engine, const struct request *request)
                  "the stream is smaller than one global batch: no step can be filled", "");
         return;
     }
-    snprintf(detail, sizeof detail, "stream %s ends after %" PRIu64 " steps, before step %" PRIu64,
+    (void)snprintf(detail, sizeof detail, "stream %s ends after %" PRIu64 " steps, before step %" PRIu64,
              served->stream.recipe->name, steps, request->step);
     rpc_fail(request->call, LK_OUT_OF_RANGE, detail, "");
 }
@@ -396,7 +396,7 @@ static bool find_stream(struct engine *engine, struct rpc_call *call, const char
             return true;
         }
     }
-    snprintf(detail, sizeof detail, "no stream \"%.64s\" here; there %s %u, the first is \"%s\"", name,
+    (void)snprintf(detail, sizeof detail, "no stream \"%.64s\" here; there %s %u, the first is \"%s\"", name,
              engine->n_streams == 1 ? "is" : "are", engine->n_streams,
              engine->stream[0].stream.recipe->name);
     bad(engine, call, LK_NOT_FOUND, detail);
@@ -417,7 +417,7 @@ static bool same_stream(struct engine *engine, struct rpc_call *call, const stru
         return true;
     lk_digest_hex(lk_digest_get(digest->data), asked);
     lk_digest_hex(served->stream.digest, ours);
-    snprintf(detail, sizeof detail,
+    (void)snprintf(detail, sizeof detail,
              "another stream: the request is for digest %s, stream %s here has %s "
              "(recipe, data or tokenizer differ)",
              asked, served->stream.recipe->name, ours);
@@ -440,7 +440,7 @@ static bool good_step(struct engine *engine, struct rpc_call *call, uint64_t ste
     char detail[128];
     if (step < LK_STEP_MAX)
         return true;
-    snprintf(detail, sizeof detail, "step %" PRIu64 ": expected less than 2^46", step);
+    (void)snprintf(detail, sizeof detail, "step %" PRIu64 ": expected less than 2^46", step);
     bad(engine, call, LK_INVALID_ARGUMENT, detail);
     return false;
 }
@@ -452,7 +452,7 @@ static bool good_training(struct engine *engine, struct rpc_call *call, const Lk
     *ret_wish = (struct lk_training_wish){get->training, get->ignore_index};
     if (get->training == 0 || lk_training_wish_good(ret_wish))
         return true;
-    snprintf(detail, sizeof detail,
+    (void)snprintf(detail, sizeof detail,
              "training flags %#x with ignore_index %" PRId64 ": no such arrays (proto/training.h)",
              get->training, get->ignore_index);
     bad(engine, call, LK_INVALID_ARGUMENT, detail);
@@ -474,7 +474,7 @@ static void receive_get(struct engine *engine, struct rpc_call *call)
         good_training(engine, call, get, &wish)) {
         uint32_t size = steps_size(engine->stream[s].stream.recipe, get->step);
         if (get->world < 1 || get->world > size || get->rank >= get->world) {
-            snprintf(detail, sizeof detail,
+            (void)snprintf(detail, sizeof detail,
                      "rank %u of %u: expected a rank below the world size, and a world size of 1 to "
                      "%u, the sequences of step %" PRIu64,
                      get->rank, get->world, size, get->step);

@@ -74,6 +74,7 @@ static bool parse_name(const char *name, struct lk_digest *ret_order, uint32_t *
     unsigned lane;
     uint64_t position;
     int end = 0;
+    /* NOLINTNEXTLINE(cert-err34-c): a number that is too large becomes the largest, which no file is asked for by */
     if (sscanf(name, "%32[0-9a-f]-%5u-%20" SCNu64 ".lks%n", hex, &lane, &position, &end) != 3 ||
         end == 0 || name[end] != '\0' || !lk_digest_parse(hex, ret_order))
         return false;

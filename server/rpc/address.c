@@ -85,7 +85,7 @@ static int directory_lock(const char *path)
             close(fd);
             fd = -1;
         } else {
-            (void)nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
+            (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         }
     }
     return fd;

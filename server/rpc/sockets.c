@@ -285,7 +285,7 @@ static bool take_all(struct sockets *s, struct connection *c, const uint8_t *p, 
     while (c->greeted && n - at >= c->head_bytes) {
         const uint8_t *length = p + at + c->head_bytes - 8;
         uint64_t all = (uint64_t)get_be32(length) << 32 | get_be32(length + 4);
-        if ((c->head_bytes == HEAD_UNIX && p[at] != 1) || all > body_max(s, c) + 4 * WORDS_MAX)
+        if ((c->head_bytes == HEAD_UNIX && p[at] != 1) || all > body_max(s, c) + 4UL * WORDS_MAX)
             return false;
         if (n - at - c->head_bytes < all)
             break;
@@ -301,7 +301,7 @@ static bool take_all(struct sockets *s, struct connection *c, const uint8_t *p, 
  * bound. */
 static void bound_partial(struct sockets *s)
 {
-    while (s->partial_bytes > s->stranger_max + 2 * RECEIVE_BYTES) {
+    while (s->partial_bytes > s->stranger_max + 2UL * RECEIVE_BYTES) {
         struct connection *most = NULL;
         for (uint32_t i = 0; i < s->n_slots; i++) {
             struct connection *c = s->slot[i];

@@ -404,7 +404,7 @@ static uint64_t exact_bound(const struct seq_params *params)
     uint64_t group = sizeof(struct pool) + lengths_bound(params->sequence) +
                      2 * lengths * sizeof(uint32_t);
     uint64_t records = params->pool > params->sequence ? params->pool : params->sequence;
-    uint64_t nodes = 256 + 2 * params->groups * records;
+    uint64_t nodes = 256 + UINT64_C(2) * params->groups * records;
     uint64_t spans = 16 + 2 * (uint64_t)params->sequence;
     return params->groups * group + nodes * sizeof(struct node) + spans * sizeof(struct lk_span);
 }

@@ -66,7 +66,7 @@ static void bin_unlink(struct group *group, uint32_t b)
 
 static void tree_set(struct fit *f, struct group *group, uint32_t b)
 {
-    uint32_t i = f->leaves + b;
+    size_t i = (size_t)f->leaves + b;
     group->tree[i] = group->bin[b].room;
     for (i /= 2; i >= 1; i /= 2) {
         uint32_t left = group->tree[2 * i], right = group->tree[2 * i + 1];
@@ -150,10 +150,10 @@ static uint32_t find_bin(const struct fit *f, const struct group *group, uint32_
     }
     if (group->tree[1] < tokens)
         return NIL;
-    uint32_t i = 1;
+    size_t i = 1;
     while (i < f->leaves)
         i = group->tree[2 * i] >= tokens ? 2 * i : 2 * i + 1;
-    return i - f->leaves;
+    return (uint32_t)(i - f->leaves);
 }
 
 /* Empties bin @b into the item to hand out: the two bins trade their memory. */

@@ -41,7 +41,7 @@ static void add_note(struct task_result *result, uint32_t row, const char *text)
 {
     if (result->n_notes == result->cap_notes) {
         result->cap_notes = result->cap_notes == 0 ? 16 : 2 * result->cap_notes;
-        result->note = lk_resize(result->note, result->cap_notes, sizeof *result->note);
+        result->note = lk_resize(result->note, result->cap_notes, sizeof *result->note); /* NOLINT(bugprone-sizeof-expression): pointers */
     }
     Lk__RowNote *note = lk_alloc(sizeof *note);
     lk__row_note__init(note);

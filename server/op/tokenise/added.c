@@ -55,7 +55,7 @@ static void index_beginnings(struct lk_added_set *set)
         set->from[byte] = (uint32_t)at;
         for (; at < set->n && set->sorted[at]->pattern[0] == byte; at++) {
             const struct lk_added_token *token = set->sorted[at];
-            uint64_t *row = set->pairs + byte * 4;
+            uint64_t *row = set->pairs + (size_t)byte * 4;
             if (token->pattern_n == 1)
                 memset(row, 0xff, 4 * sizeof *row);
             else
@@ -71,13 +71,13 @@ static void index_beginnings(struct lk_added_set *set)
 static void collect(struct lk_added *added, struct lk_added_set *set, bool normalized)
 {
     set->only_first = -1;
-    set->sorted = lk_zalloc(added->n + 1, sizeof *set->sorted);
+    set->sorted = lk_zalloc(added->n + 1, sizeof *set->sorted); /* NOLINT(bugprone-sizeof-expression): pointers */
     for (size_t i = 0; i < added->n; i++) {
         const struct lk_added_token *token = &added->tokens[i];
         if (token->normalized == normalized && token->pattern_n > 0)
             set->sorted[set->n++] = token;
     }
-    qsort(set->sorted, set->n, sizeof *set->sorted, compare);
+    qsort(set->sorted, set->n, sizeof *set->sorted, compare); /* NOLINT(bugprone-sizeof-expression): pointers */
     if (set->n > 0)
         index_beginnings(set);
 }

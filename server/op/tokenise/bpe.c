@@ -15,8 +15,9 @@
 
 #define M(n) ((n) <= 0 ? 0 : (n) >= 8 ? UINT64_MAX : (UINT64_C(1) << ((n) * 8 & 63)) - 1)
 #define EACH(at)                                                                                   \
-    {M(0 - at),  M(1 - at),  M(2 - at),  M(3 - at),  M(4 - at),  M(5 - at),  M(6 - at), M(7 - at),  \
-     M(8 - at),  M(9 - at),  M(10 - at), M(11 - at), M(12 - at), M(13 - at), M(14 - at), M(15 - at)}
+    {M(0 - (at)),  M(1 - (at)),  M(2 - (at)),  M(3 - (at)),  M(4 - (at)),  M(5 - (at)),            \
+     M(6 - (at)),  M(7 - (at)),  M(8 - (at)),  M(9 - (at)),  M(10 - (at)), M(11 - (at)),           \
+     M(12 - (at)), M(13 - (at)), M(14 - (at)), M(15 - (at))}
 const uint64_t lk_key_masks_lo[LK_KEY_BYTES + 1] = EACH(0);
 const uint64_t lk_key_masks_hi[LK_KEY_BYTES + 1] = EACH(8);
 #undef EACH
