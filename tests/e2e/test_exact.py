@@ -20,7 +20,7 @@ def singles(box, name, values):
 
 
 def resume(box):
-    """RC-001, 003, 005: any number of kills gives the uncut stream."""
+    """RC-001, RC-003, RC-005: any number of kills gives the uncut stream."""
     singles(box, "d", range(1, 101))
     stream = box.plain({"d": {"path": "d", "epochs": 1}})
     runtime = {"snapshots": {"dir": "snap", "every": 7}}
@@ -199,7 +199,7 @@ def no_tokens(box, stream, name, what):
 
 
 def everything_filtered(box):
-    """RC-127, 138: a filter that nothing passes."""
+    """RC-127, RC-138: a filter that nothing passes."""
     box.dataset("d", ["a", "bb"] * 20)
     pipeline = [{"filter": {"min_bytes": 10}}, {"pack": {"algorithm": "concat"}}]
     for repeat in (True, False):
@@ -268,7 +268,7 @@ def many_sources(box):
 
 
 def weights(box):
-    """RC-078, 079: extreme, zero, negative and absurd weights."""
+    """RC-078, RC-079: extreme, zero, negative and absurd weights."""
     for i in range(3):
         singles(box, f"w{i}", range(1 + 40 * i, 41 + 40 * i))
     def stream(values, **more):
@@ -320,7 +320,7 @@ def stop_rules(box):
 
 
 def few_samples(box):
-    """RC-091, 092: the end comes at the same step on every rank."""
+    """RC-091, RC-092: the end comes at the same step on every rank."""
     singles(box, "two", [1, 2])
     singles(box, "d25", range(1, 26))
     for tail in ("drop", "pad"):

@@ -1,4 +1,4 @@
-/* What is derived from a recipe's keys: weights, epochs, groups, limits (RC-077, 079, 083). */
+/* What is derived from a recipe's keys: weights, epochs, groups, limits (RC-077, RC-079, RC-083). */
 #include "tests/unit/config/sample.h"
 
 #include "tests/lib/check_main.h"

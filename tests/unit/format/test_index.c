@@ -66,6 +66,7 @@ static void check_row(const struct lk_index *index, uint64_t row, const char *sh
     ck_assert_mem_eq(file->bytes.data + place.offset, want, strlen(want));
 }
 
+/* RC-048, of shards. */
 START_TEST(rows_are_found_in_shard_order_across_empty_shards)
 {
     put_text("d/b.jsonl", "3\n44\n\n555");

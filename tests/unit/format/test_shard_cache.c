@@ -210,6 +210,7 @@ START_TEST(no_more_shards_are_open_than_allowed)
 }
 END_TEST
 
+/* RC-117, of shards that are decompressed. */
 START_TEST(decoded_bytes_stay_within_the_budget_and_both_sizes_are_named_when_they_cannot)
 {
     struct lk_shard_cache *cache = lk_shard_cache_new(mem_opener(&store), 10, 2 * TEXT_BYTES);

@@ -56,6 +56,7 @@ START_TEST(order_is_that_of_bytes_whatever_the_creation_and_the_locale)
 }
 END_TEST
 
+/* RC-046, of shards. */
 START_TEST(only_shards_are_listed_and_the_rest_is_said)
 {
     static const char *const made[] = {"a.jsonl", "b.jsonl.gz", "c.jsonl.zst", "README.md",
