@@ -109,6 +109,15 @@ USER = """
         held = [next(stream), stream]
         held.append(held)
         sys.exit(5)
+    if how == "waiting":    # a thread that waits for ever
+        os.kill(pid, signal.SIGSTOP)
+        threading.Thread(target=lambda: [stream[s] for s in range(1000, 2000)], daemon=True).start()
+        time.sleep(0.3)
+        os.system(f"(sleep 3; kill -CONT {pid}) >&- 2>&- &")
+        begin = time.monotonic()
+        import atexit
+        atexit._run_exitfuncs()
+        sys.exit(6 if time.monotonic() - begin < 2.5 else 7)
     if how == "end":
         sys.stdin.close()
     else:
@@ -121,7 +130,7 @@ def nothing_stays(box):
     config = config_of(box)
     config_of(box, "d")
     box.index(config)
-    ends = {"end": 0, "exit": 3, "error": 1, "_exit": 4, "held": 5, "thread": None, "SIGKILL": None, "SIGTERM": None, "child": None}
+    ends = {"end": 0, "exit": 3, "error": 1, "_exit": 4, "held": 5, "waiting": 6, "thread": None, "SIGKILL": None, "SIGTERM": None, "child": None}
     users = {how: support.python(box, USER, how, config) for how in ends}
     for how, user in users.items():
         pid = user.stdout.readline().strip()

@@ -500,7 +500,11 @@ _open: weakref.WeakSet[Stream] = weakref.WeakSet()
 def _close_all() -> None:
     """Leases and private daemons are given back in order, while there is a Python to do it."""
     for stream in list(_open):
+        if stream._pid != _getpid() or not stream._lock.acquire(timeout=1.0):
+            continue    # a thread waits in it, and ends with the process, as does the daemon's pipe
         try:
             stream.close()
         except LanekeeperError as error:
             log.debug("at exit: %s", error)
+        finally:
+            stream._lock.release()
