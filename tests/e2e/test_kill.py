@@ -119,6 +119,7 @@ def kill_both(box, daemon, config):
 
 
 def daemons(box):
+    """RC-111, RC-121: killed again and again, it serves within seconds, and nothing piles up."""
     rounds = 100 if lk.LONG else 8
     stream = box.mixed()
     expected = expected_of(box, stream)
