@@ -150,7 +150,7 @@ def stale(box):
 
 
 def shared(box):
-    """Two daemons at one folder, which goes away and comes back meanwhile."""
+    """RC-116: two daemons at one folder, which goes away and comes back meanwhile."""
     stream = box.mixed()
     right = reference(box, stream, 120)
     daemons = [box.serve(stream, f"d{i}", index=False) for i in range(2)]
@@ -275,7 +275,7 @@ def wrong_and_saved(box):
 
 
 def full(box):
-    """No room, or no folder: it costs the counts, not the data."""
+    """RC-117, RC-120: no room, or no folder: it costs the counts, not the data."""
     stream = box.mixed()
     right = reference(box, stream)
     place = box.path / "full"

@@ -21,7 +21,7 @@ def flip_byte(path, find, by):
 
 
 def changed_while_running(box):
-    """One byte of a row that was not read yet, size and time as before."""
+    """RC-015 a: one byte of a row that was not read yet, size and time as before."""
     texts = [f"row {i:04d} " + "x" * 200 for i in range(2000)]
     box.dataset("d", texts, 4)
     stream = box.plain({"d": {"path": "d", "epochs": 1}}, sequence=209, order={"block_rows": 64, "blocks": "sequential", "shuffle_rows": False})
@@ -135,7 +135,7 @@ def listing_order(box):
 
 
 def malformed(box):
-    """Rows that are no JSON, or lack their text: the rule decides, and names them."""
+    """RC-027, RC-030, RC-035: rows that are no JSON, or lack their text: the rule decides, and names them."""
     lines = lk.rows([f"good {i:02d}" for i in range(30)]).splitlines()
     bad = {4: '{"text": "cut', 11: '{"text": 5}', 12: '{"other": "x"}', 20: '{"text":"\\ud83d"}', 25: '{"text":"a"}{"text":"b"}'}
     for i, text in bad.items():

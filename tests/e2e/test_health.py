@@ -89,7 +89,7 @@ def special_tokens(box):
 
 
 def stalled(box):
-    """Workers that stand still: unhealthy with the reason when somebody waits, healthy when nobody does."""
+    """RC-139: workers that stand still: unhealthy with the reason when somebody waits, healthy when nobody does."""
     stream = box.mixed(100)
     daemon = box.serve(stream, workers=2, stall_timeout="2s")
     reference = box.trainer(daemon).get("digest 0 30")

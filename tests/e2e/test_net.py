@@ -145,7 +145,7 @@ def send_to(address, data):
 
 
 def garbage(box):
-    """Whatever is sent to any of its sockets: a good client beside it, and after it, is served."""
+    """RC-108: whatever is sent to any of its sockets: a good client beside it, and after it, is served."""
     stream = small(box)
     daemon = box.serve(stream, listen=["tcp://127.0.0.1:0", f"ipc://{box.path}/config/s"],
                        workers_listen="tcp://127.0.0.1:0",

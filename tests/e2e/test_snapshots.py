@@ -184,7 +184,7 @@ def same_bytes(box):
 
 
 def shared_folder(box):
-    """Two daemons write into one folder at once."""
+    """RC-116: two daemons write into one folder at once."""
     stream = box.mixed()
     reference = box.serve(stream, "reference")
     expected = lk.run_world(box, reference, 1, 80, show="none")
@@ -207,7 +207,7 @@ def shared_folder(box):
 
 
 def unwritable(box):
-    """A folder that cannot be written costs the snapshots, not the data."""
+    """RC-120: a folder that cannot be written costs the snapshots, not the data."""
     stream = box.mixed(200)
     reference = box.serve(stream, "reference")
     expected = lk.run_world(box, reference, 1, 30, show="none")

@@ -1,4 +1,4 @@
-/* What is accepted and what it becomes; what is refused, where and why (RC-079, 110, 128, 129). */
+/* What is accepted and what it becomes; what is refused, where and why (RC-079, RC-110, RC-128, RC-129). */
 #include "tests/unit/config/sample.h"
 
 #include "config/keys.h"

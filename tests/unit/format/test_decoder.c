@@ -68,6 +68,7 @@ START_TEST(all_members_are_one_stream_and_a_line_may_cross_them)
 }
 END_TEST
 
+/* RC-033 */
 START_TEST(all_frames_are_one_stream_and_skippable_ones_are_skipped)
 {
     struct lk_buf in = {0};
@@ -81,6 +82,7 @@ START_TEST(all_frames_are_one_stream_and_skippable_ones_are_skipped)
 }
 END_TEST
 
+/* RC-033, and RC-047 for what holds rows here. */
 START_TEST(every_cut_is_an_error_and_none_is_silent)
 {
     for (int codec = LK_CODEC_GZIP; codec <= LK_CODEC_ZSTD; codec++) {
@@ -103,6 +105,7 @@ START_TEST(every_cut_is_an_error_and_none_is_silent)
 }
 END_TEST
 
+/* RC-033 */
 START_TEST(whatever_follows_the_data_is_named)
 {
     static const char zeros[10];

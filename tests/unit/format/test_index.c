@@ -246,7 +246,7 @@ static void two_shards(struct lk_buf *bytes)
     ck_assert_int_eq(reopen(bytes, &err), LK_OK);
 }
 
-/* RC-042, RC-132: each field changed on its own, under a checksum that is right. Offsets as in the
+/* RC-042, RC-043, RC-088, RC-132: each field changed on its own, under a checksum that is right. Offsets as in the
  * layout: shards 72 and 152, lengths 232, hashes 256, offsets 280, names 312, trailer 328. */
 START_TEST(an_index_that_contradicts_itself_is_refused_with_the_field_named)
 {

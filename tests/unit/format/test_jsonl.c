@@ -85,6 +85,7 @@ START_TEST(a_byte_order_mark_belongs_to_no_row)
 }
 END_TEST
 
+/* RC-025 */
 START_TEST(utf16_and_utf32_are_named)
 {
     static const struct {

@@ -783,6 +783,7 @@ static void daemon_body(struct fix *f, int out)
     }
 }
 
+/* RC-121, RC-125 */
 START_TEST(workers_die_with_a_killed_daemon_and_nothing_remains)
 {
     struct fix f;
