@@ -1,4 +1,4 @@
-#include "client/cli/cmd_config.h"
+#include "client/cli/commands.h"
 
 #include "base/json.h"
 #include "config/budget.h"
@@ -13,18 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { EXIT_WELL = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2 };
-
-static const char usage[] = "usage: lanekeeper config check FILE [--json]\n"
-                            "       lanekeeper config reference\n"
-                            "\n"
-                            "check      validates all that can be known without serving: the file, its paths,\n"
-                            "           indexes and tokenizers, and prints each stream's shares, its canonical\n"
-                            "           recipe and its digests\n"
-                            "reference  prints all keys of a configuration, as Markdown\n"
-                            "\n"
-                            "exit status: 0 all is well, 1 a problem, 2 usage\n";
 
 /* One stream, and what was found out about it. */
 struct report {
@@ -339,36 +327,17 @@ static int print(struct lk_buf *out, int status)
     return EXIT_PROBLEM;
 }
 
-static int fail_usage(void)
-{
-    (void)fputs(usage, stderr);
-    return EXIT_USAGE;
-}
-
-static int run_reference(int argc)
+static int run_reference(void)
 {
     struct lk_buf out = {0};
-    if (argc != 2)
-        return fail_usage();
     lk_config_reference(&out);
     return print(&out, EXIT_WELL);
 }
 
-static int run_check_command(int argc, char **argv)
+static int run_check_command(const char *file, bool json)
 {
-    struct check check = {0};
+    struct check check = {.file = file};
     struct lk_buf out = {0};
-    bool json = false;
-    for (int i = 2; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            json = true;
-        else if (argv[i][0] == '-' || check.file != NULL)
-            return fail_usage();
-        else
-            check.file = argv[i];
-    }
-    if (check.file == NULL)
-        return fail_usage();
     run_check(&check);
     if (json)
         json_check(&out, &check);
@@ -381,15 +350,27 @@ static int run_check_command(int argc, char **argv)
     return status;
 }
 
-int lk_cmd_config(int argc, char **argv)
+int cmd_config(int argc, char **argv, const struct listener *listener)
 {
-    if (argc < 2)
-        return fail_usage();
-    if (strcmp(argv[1], "reference") == 0)
-        return run_reference(argc);
-    if (strcmp(argv[1], "check") == 0)
-        return run_check_command(argc, argv);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return fputs(usage, stdout) < 0 ? EXIT_PROBLEM : EXIT_WELL;
-    return fail_usage();
+    static const char *const words[] = {"check", "reference", NULL};
+    bool json = false;
+    const struct option_row own[] = {
+        {"--json", NULL, OPTION_FLAG, &json, 0, 0, "with check: for a program to read"},
+        {.name = NULL},
+    };
+    const struct usage usage = {
+        .synopsis = "config check FILE [--json]\n"
+                    "config reference",
+        .about = "With check, validates all that can be known without serving: the file, its paths, indexes\n"
+                 "and tokenizers, and prints each stream's shares, its canonical recipe and its digests.\n"
+                 "With reference, prints all keys of a configuration, as Markdown.\n",
+        .own = own, .args_min = 1, .args_max = 2, .words = words};
+    int args;
+    int status = options_parse(argc, argv, listener, &usage, &args);
+    if (status >= 0)
+        return status;
+    bool check = strcmp(argv[1], "check") == 0;
+    if (args != (check ? 2 : 1) || (json && !check))
+        return options_fail(argv[0], check ? "check: expected one FILE" : "reference takes no more");
+    return check ? run_check_command(argv[2], json) : run_reference();
 }

@@ -228,7 +228,7 @@ static int start(struct detokenize *d, const char *const *paths, uint32_t n)
     return n == 0 ? run(d, standard, 1) : run(d, paths, n);
 }
 
-int cmd_detokenize(int argc, char **argv)
+int cmd_detokenize(int argc, char **argv, const struct listener *listener)
 {
     struct detokenize d = {.chosen = {.cli = {.command = argv[0]}}};
     struct option_row chosen[CHOSEN_OPTIONS_MAX];
@@ -249,7 +249,7 @@ int cmd_detokenize(int argc, char **argv)
         .own = own, .shared = chosen, .args_min = 0, .args_max = -1};
     int args;
     chosen_options(&d.chosen, false, chosen);
-    int status = options_parse(argc, argv, &usage, &args);
+    int status = options_parse(argc, argv, listener, &usage, &args);
     if (status < 0)
         status = start(&d, (const char *const *)argv + 1, (uint32_t)args);
     lk_detokeniser_free(d.detokeniser);

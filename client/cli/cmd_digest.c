@@ -134,7 +134,7 @@ static int run(struct digest_command *c)
     return output_flush(&c->out) && c->differ == 0 ? EXIT_WELL : EXIT_PROBLEM;
 }
 
-int cmd_digest(int argc, char **argv)
+int cmd_digest(int argc, char **argv, const struct listener *listener)
 {
     struct digest_command c = {.cli = {.command = argv[0], .timeout_s = 60}};
     struct option_row shared[CLI_OPTIONS_MAX];
@@ -151,7 +151,7 @@ int cmd_digest(int argc, char **argv)
         .own = own, .shared = shared, .args_min = 1, .args_max = 1};
     int args;
     cli_options(&c.cli, shared);
-    int status = options_parse(argc, argv, &usage, &args);
+    int status = options_parse(argc, argv, listener, &usage, &args);
     if (status >= 0)
         return status;
     if (!options_steps(argv[1], &c.steps))

@@ -19,7 +19,7 @@ static int run(struct explain *e)
     return output_flush(&e->out) ? EXIT_WELL : EXIT_PROBLEM;
 }
 
-int cmd_explain(int argc, char **argv)
+int cmd_explain(int argc, char **argv, const struct listener *listener)
 {
     struct explain e = {.cli = {.command = argv[0], .timeout_s = 60}, .sample = 256};
     const struct option_row own[] = {
@@ -41,7 +41,7 @@ int cmd_explain(int argc, char **argv)
                  "counted the rows, the whole run is made in advance, and what it comes to is exact.\n",
         .own = own, .args_min = 0, .args_max = 1};
     int args;
-    int status = options_parse(argc, argv, &usage, &args);
+    int status = options_parse(argc, argv, listener, &usage, &args);
     if (status >= 0)
         return status;
     if (args == 1)

@@ -1,4 +1,4 @@
-#include "client/cli/cmd_index.h"
+#include "client/cli/commands.h"
 
 #include "base/json.h"
 #include "base/mem.h"
@@ -11,71 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_WELL = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2 };
-
-static const char usage[] =
-    "usage: lanekeeper index PATH... -o INDEX [--verify] [--threads N] [--json]\n"
-    "       lanekeeper index CONFIG.yaml [--verify] [--threads N] [--json]\n"
-    "\n"
-    "Scans the shards of a dataset (*.jsonl, *.jsonl.gz, *.jsonl.zst) and writes where their rows\n"
-    "lie. PATH is a directory (read recursively), a quoted glob, or files of one directory. Of a\n"
-    "configuration, the indexes of all its datasets are made, where it says they are.\n"
-    "\n"
-    "  -o INDEX     the file to write; it appears as a whole or not at all\n"
-    "  --verify     read the data again and compare every row with the index\n"
-    "  --threads N  1 to 256, default: the processors online; changes no byte of the result\n"
-    "  --json       one JSON object on standard output\n"
-    "\n"
-    "exit status: 0 all is well, 1 a failure, 2 usage\n";
-
-struct command {
-    const char **paths;
-    uint32_t n_paths;
+struct making {
     const char *out;
     bool json;
-    bool help;
     struct lk_index_options options;
     struct lk_buf text; /* for standard output */
     uint32_t done, failed;
 };
-
-/* ---- arguments ---- */
-
-static bool parse_threads(const char *text, unsigned *ret_threads)
-{
-    char *end;
-    unsigned long n = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || n < 1 || n > LK_INDEX_THREADS_MAX)
-        return false;
-    *ret_threads = (unsigned)n;
-    return true;
-}
-
-static bool parse(struct command *c, int argc, char **argv)
-{
-    bool options = true;
-    for (int i = 1; i < argc; i++) {
-        const char *arg = argv[i];
-        if (!options || arg[0] != '-' || arg[1] == '\0')
-            c->paths[c->n_paths++] = arg;
-        else if (strcmp(arg, "--") == 0)
-            options = false;
-        else if (strcmp(arg, "--verify") == 0)
-            c->options.verify = true;
-        else if (strcmp(arg, "--json") == 0)
-            c->json = true;
-        else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)
-            c->help = true;
-        else if (strcmp(arg, "-o") == 0 && i + 1 < argc && c->out == NULL)
-            c->out = argv[++i];
-        else if (strcmp(arg, "--threads") == 0 && i + 1 < argc) {
-            if (!parse_threads(argv[++i], &c->options.threads))
-                return false;
-        } else
-            return false;
-    }
-    return true;
-}
 
 static bool is_config(const char *path)
 {
@@ -85,7 +27,7 @@ static bool is_config(const char *path)
 
 /* ---- output ---- */
 
-static void put_text(struct command *c, const char *out, const struct lk_index_result *r)
+static void put_text(struct making *c, const char *out, const struct lk_index_result *r)
 {
     char hex[LK_DIGEST_HEX];
     double seconds = (double)r->nanoseconds / 1e9;
@@ -99,7 +41,7 @@ static void put_text(struct command *c, const char *out, const struct lk_index_r
     lk_buf_putf(&c->text, " in %.2f s, digest %s\n", seconds, hex);
 }
 
-static void put_json(struct command *c, const char *path, const char *out,
+static void put_json(struct making *c, const char *path, const char *out,
                      const struct lk_index_result *r, const struct lk_err *err)
 {
     lk_buf_puts(&c->text, c->done > 1 ? ",{\"path\":" : "{\"path\":");
@@ -122,7 +64,7 @@ static void put_json(struct command *c, const char *path, const char *out,
 }
 
 /* A full disk or a closed pipe must not look like success. */
-static int print(struct command *c)
+static int print(struct making *c)
 {
     if (c->json)
         lk_buf_putf(&c->text, "],\"ok\":%s}\n", c->failed == 0 ? "true" : "false");
@@ -135,7 +77,7 @@ static int print(struct command *c)
 
 /* ---- work ---- */
 
-static void index_one(struct command *c, const char *const *paths, uint32_t n, const char *out)
+static void index_one(struct making *c, const char *const *paths, uint32_t n, const char *out)
 {
     struct lk_index_result result;
     struct lk_err err = {.code = LK_OK, .text = ""};
@@ -163,7 +105,7 @@ static bool seen_before(const struct lk_config *config, uint32_t stream, uint32_
     return false;
 }
 
-static void index_config(struct command *c, const char *path)
+static void index_config(struct making *c, const char *path)
 {
     struct lk_config config = {0};
     struct lk_err err = {.code = LK_OK, .text = ""};
@@ -195,27 +137,45 @@ static unsigned processors(void)
     return n < 1 ? 1 : n > LK_INDEX_THREADS_MAX ? LK_INDEX_THREADS_MAX : (unsigned)n;
 }
 
-int lk_cmd_index(int argc, char **argv)
+static int run(struct making *c, const char *const *paths, uint32_t n)
 {
-    struct command c = {.paths = lk_zalloc((size_t)argc, sizeof *c.paths),
-                        .options = {.threads = processors()}};
-    int status = EXIT_USAGE;
+    bool config = n == 1 && c->out == NULL && is_config(paths[0]);
+    if (c->out == NULL && !config)
+        return options_fail("index", "expected -o INDEX with PATH, or one CONFIG.yaml without it");
+    lk_buf_puts(&c->text, c->json ? "{\"datasets\":[" : "");
+    if (config)
+        index_config(c, paths[0]);
+    else
+        index_one(c, paths, n, c->out);
+    return print(c);
+}
 
-    bool good = parse(&c, argc, argv);
-    bool config = good && c.n_paths == 1 && c.out == NULL && is_config(c.paths[0]);
-    if (good && c.help) {
-        status = fputs(usage, stdout) < 0 ? EXIT_PROBLEM : EXIT_WELL;
-    } else if (!good || c.n_paths == 0 || (c.out == NULL && !config)) {
-        (void)fputs(usage, stderr);
-    } else {
-        lk_buf_puts(&c.text, c.json ? "{\"datasets\":[" : "");
-        if (config)
-            index_config(&c, c.paths[0]);
-        else
-            index_one(&c, c.paths, c.n_paths, c.out);
-        status = print(&c);
-    }
+int cmd_index(int argc, char **argv, const struct listener *listener)
+{
+    struct making c = {.options = {.threads = processors()}};
+    uint32_t threads = c.options.threads;
+    const struct option_row own[] = {
+        {"-o", "INDEX", OPTION_TEXT, &c.out, 0, 0, "the file to write; it appears as a whole or not at all"},
+        {"--verify", NULL, OPTION_FLAG, &c.options.verify, 0, 0,
+         "read the data again and compare every row with the index"},
+        {"--threads", "N", OPTION_U32, &threads, 1, LK_INDEX_THREADS_MAX,
+         "as many as processors by default; changes no byte of the result"},
+        {"--json", NULL, OPTION_FLAG, &c.json, 0, 0, "one JSON object on standard output"},
+        {.name = NULL},
+    };
+    const struct usage usage = {
+        .synopsis = "index PATH... -o INDEX [--verify] [--threads N] [--json]\n"
+                    "index CONFIG.yaml [--verify] [--threads N] [--json]",
+        .about = "Scans the shards of a dataset (*.jsonl, *.jsonl.gz, *.jsonl.zst) and writes where their rows\n"
+                 "lie. PATH is a directory (read recursively), a quoted glob, or files of one directory. Of a\n"
+                 "configuration, the indexes of all its datasets are made, where it says they are.\n",
+        .own = own, .args_min = 1, .args_max = -1};
+    int args;
+    int status = options_parse(argc, argv, listener, &usage, &args);
+    if (status >= 0)
+        return status;
+    c.options.threads = threads;
+    status = run(&c, (const char *const *)argv + 1, (uint32_t)args);
     lk_buf_done(&c.text);
-    free(c.paths);
     return status;
 }

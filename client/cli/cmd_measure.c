@@ -125,7 +125,7 @@ static int run(struct measure_command *c)
     return output_flush(&c->out) && c->result.wrong == 0 ? EXIT_WELL : EXIT_PROBLEM;
 }
 
-int cmd_measure(int argc, char **argv)
+int cmd_measure(int argc, char **argv, const struct listener *listener)
 {
     struct measure_command c = {.cli = {.command = argv[0], .timeout_s = 60},
                                 .options = {.jobs = processors()}};
@@ -148,7 +148,7 @@ int cmd_measure(int argc, char **argv)
                  "Says what each dataset is made of.\n",
         .own = own, .args_min = 0, .args_max = 1};
     int args;
-    int status = options_parse(argc, argv, &usage, &args);
+    int status = options_parse(argc, argv, listener, &usage, &args);
     if (status >= 0)
         return status;
     if (args == 1)

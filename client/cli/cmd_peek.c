@@ -200,7 +200,7 @@ static int run(struct peek *p)
     return output_flush(&p->out) ? EXIT_WELL : EXIT_PROBLEM;
 }
 
-int cmd_peek(int argc, char **argv)
+int cmd_peek(int argc, char **argv, const struct listener *listener)
 {
     struct peek p = {.cli = {.command = argv[0], .timeout_s = 60}, .rows = 1};
     struct option_row shared[CLI_OPTIONS_MAX];
@@ -216,7 +216,7 @@ int cmd_peek(int argc, char **argv)
         .own = own, .shared = shared, .args_min = 1, .args_max = 1};
     int args;
     cli_options(&p.cli, shared);
-    int status = options_parse(argc, argv, &usage, &args);
+    int status = options_parse(argc, argv, listener, &usage, &args);
     if (status >= 0)
         return status;
     struct steps step;

@@ -292,7 +292,7 @@ static int run(struct status_command *c)
     return status < 0 ? EXIT_WELL : status;
 }
 
-int cmd_status(int argc, char **argv)
+int cmd_status(int argc, char **argv, const struct listener *listener)
 {
     struct status_command c = {.cli = {.command = argv[0], .timeout_s = 60}, .interval_ms = 1000};
     struct option_row shared[CLI_OPTIONS_MAX];
@@ -311,7 +311,7 @@ int cmd_status(int argc, char **argv)
         .own = own, .shared = shared};
     int args;
     cli_options(&c.cli, shared);
-    int status = options_parse(argc, argv, &usage, &args);
+    int status = options_parse(argc, argv, listener, &usage, &args);
     if (status >= 0)
         return status;
     status = run(&c);

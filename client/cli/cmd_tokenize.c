@@ -134,7 +134,7 @@ static int start(struct tokenize *t, const char *const *paths, uint32_t n)
     return run(t, paths, n);
 }
 
-int cmd_tokenize(int argc, char **argv)
+int cmd_tokenize(int argc, char **argv, const struct listener *listener)
 {
     struct tokenize t = {.chosen = {.cli = {.command = argv[0]}}};
     struct option_row chosen[CHOSEN_OPTIONS_MAX];
@@ -163,7 +163,7 @@ int cmd_tokenize(int argc, char **argv)
         .own = own, .shared = chosen, .args_min = 0, .args_max = -1};
     int args;
     chosen_options(&t.chosen, true, chosen);
-    int status = options_parse(argc, argv, &usage, &args);
+    int status = options_parse(argc, argv, listener, &usage, &args);
     if (status < 0) {
         t.rows = t.rows || t.field != NULL;
         status = start(&t, (const char *const *)argv + 1, (uint32_t)args);

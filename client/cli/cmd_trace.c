@@ -87,7 +87,7 @@ static int run_step(struct trace_command *c, char **argv)
     return run(c);
 }
 
-int cmd_trace(int argc, char **argv)
+int cmd_trace(int argc, char **argv, const struct listener *listener)
 {
     struct trace_command c = {
         .cli = {.command = argv[0], .timeout_s = 60}, .row = UINT32_MAX, .rows = 1};
@@ -111,7 +111,7 @@ int cmd_trace(int argc, char **argv)
         .own = own, .shared = shared, .args_min = 1, .args_max = 3};
     int args;
     cli_options(&c.cli, shared);
-    int status = options_parse(argc, argv, &usage, &args);
+    int status = options_parse(argc, argv, listener, &usage, &args);
     if (status >= 0)
         return status;
     if (args != (c.find ? 3 : 1))

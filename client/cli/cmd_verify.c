@@ -315,7 +315,7 @@ static int run(struct verify *v, char **path, int n)
     return status < 0 ? report(v) : status;
 }
 
-int cmd_verify(int argc, char **argv)
+int cmd_verify(int argc, char **argv, const struct listener *listener)
 {
     struct verify v = {.cli = {.command = argv[0], .timeout_s = 60}};
     struct option_row shared[CLI_OPTIONS_MAX];
@@ -336,7 +336,7 @@ int cmd_verify(int argc, char **argv)
         .own = own, .shared = shared, .args_min = 0, .args_max = -1};
     int args;
     cli_options(&v.cli, shared);
-    int status = options_parse(argc, argv, &usage, &args);
+    int status = options_parse(argc, argv, listener, &usage, &args);
     if (status >= 0)
         return status;
     status = run(&v, argv + 1, args);

@@ -52,6 +52,22 @@ bool options_steps(const char *text, struct steps *ret_steps)
     return true;
 }
 
+const struct option_row *options_next(const struct usage *usage, const struct option_row *row)
+{
+    bool own = true;
+    if (row == NULL) {
+        row = usage->own;
+    } else {
+        own = false;
+        for (const struct option_row *r = usage->own; r != NULL && r->name != NULL; r++)
+            own = own || r == row;
+        row++;
+    }
+    if (own && (row == NULL || row->name == NULL))
+        row = usage->shared;
+    return row != NULL && row->name != NULL ? row : NULL;
+}
+
 /* ---- help ---- */
 
 static void help_synopsis(const char *synopsis)
@@ -105,10 +121,8 @@ static int fail_unknown(const char *command, const struct usage *usage, const ch
     char unknown[64];
     struct lk_buf meant = {0};
     size_t count = 0;
-    for (const struct option_row *row = usage->own; row->name != NULL && count < WORDS_MAX; row++)
-        words[count++] = row->name;
-    for (const struct option_row *row = usage->shared;
-         row != NULL && row->name != NULL && count < WORDS_MAX; row++)
+    const struct option_row *row = NULL;
+    while (count < WORDS_MAX && (row = options_next(usage, row)) != NULL)
         words[count++] = row->name;
     (void)snprintf(unknown, sizeof unknown, "%.*s", n, name);
     lk_word_put_suggestion(&meant, words, unknown);
@@ -166,10 +180,29 @@ static int parse_option(int argc, char **argv, const struct usage *usage, int *i
     return set_value(argv[0], row, argv[++*i]);
 }
 
-int options_parse(int argc, char **argv, const struct usage *usage, int *ret_args)
+static int check_words(const char *command, const struct usage *usage, const char *word)
+{
+    struct lk_buf known = {0};
+    for (size_t i = 0; usage->words[i] != NULL; i++) {
+        if (strcmp(usage->words[i], word) == 0)
+            return lk_buf_done(&known), -1;
+        lk_buf_putf(&known, "%s%s", i == 0 ? "" : usage->words[i + 1] == NULL ? " or " : ", ",
+                    usage->words[i]);
+    }
+    int status = options_fail(command, "expected %s, found \"%s\"", lk_buf_cstr(&known), word);
+    lk_buf_done(&known);
+    return status;
+}
+
+int options_parse(int argc, char **argv, const struct listener *listener, const struct usage *usage,
+                  int *ret_args)
 {
     bool options = true;
     int args = 0;
+    if (listener != NULL) {
+        listener->hear(listener->owner, usage);
+        return EXIT_WELL;
+    }
     for (int i = 1; i < argc; i++) {
         if (options && strcmp(argv[i], "--") == 0) {
             options = false;
@@ -182,6 +215,11 @@ int options_parse(int argc, char **argv, const struct usage *usage, int *ret_arg
         } else {
             argv[1 + args++] = argv[i];
         }
+    }
+    if (usage->words != NULL && args > 0) {
+        int status = check_words(argv[0], usage, argv[1]);
+        if (status >= 0)
+            return status;
     }
     if (args < usage->args_min)
         return options_fail(argv[0], "arguments are missing: lanekeeper %.*s",

@@ -1,5 +1,5 @@
 /*
- * Options of a command: tables that drive parsing, ranges, defaults' texts and help alike.
+ * Options of a command: tables that drive parsing, ranges, help, completion and manual pages alike.
  *
  * `--name VALUE`, `--name=VALUE`, `--flag`; `--` ends options. Options and other arguments mix.
  */
@@ -39,13 +39,25 @@ struct usage {
     const char *about;    /* paragraphs */
     const struct option_row *own, *shared; /* tables; shared may be NULL */
     int args_min, args_max; /* arguments that are no options; -1: any number */
+    const char *const *words; /* what the first of them may be, ended by NULL; NULL: anything */
+};
+
+/* Who wants to know what a command takes, rather than have it do its work: completions, manual pages. */
+struct listener {
+    void (*hear)(void *owner, const struct usage *usage); /* @usage is good during the call */
+    void *owner;
 };
 
 /*
  * Parses argv[1…]. On success returns -1, and argv[1 … *ret_args] are the arguments that are no
- * options. Otherwise everything has been said and the result is the exit status: 0 for --help.
+ * options. Otherwise everything has been said and the result is the exit status: 0 for --help, and when a
+ * @listener (may be NULL) was told of @usage instead.
  */
-int options_parse(int argc, char **argv, const struct usage *usage, int *ret_args);
+int options_parse(int argc, char **argv, const struct listener *listener, const struct usage *usage,
+                  int *ret_args);
+
+/* The next row of both tables of a usage, or NULL; begin with NULL. */
+const struct option_row *options_next(const struct usage *usage, const struct option_row *row);
 
 /* Says what is wrong with the arguments, on standard error; EXIT_USAGE. */
 int options_fail(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

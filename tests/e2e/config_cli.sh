@@ -28,11 +28,11 @@ printf '%s\n' "$recipe" | sed 's/sequence/sequenz/' >"$dir/misspelt.yaml"
 printf '%s\n' "$recipe" | sed 's/path: docs/path: nowhere/' >"$dir/nowhere.yaml"
 
 expect 0 '^| `lanes` |' reference
-expect 2 '^usage:' reference more
-expect 2 '^usage:'
-expect 2 '^usage:' frobnicate
-expect 2 '^usage:' check
-expect 2 '^usage:' check "$dir/good.yaml" --yaml
+expect 2 'reference takes no more' reference more
+expect 2 'arguments are missing: lanekeeper config check FILE'
+expect 2 'expected check or reference, found "frobnicate"' frobnicate
+expect 2 'check: expected one FILE' check
+expect 2 'unknown option --yaml' check "$dir/good.yaml" --yaml
 expect 0 '^usage:' --help
 expect 1 'did you mean "sequence"' check "$dir/misspelt.yaml"
 expect 1 'expected a configuration file, found a folder' check "$dir"

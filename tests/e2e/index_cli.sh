@@ -37,12 +37,12 @@ echo note >docs/README
 printf '{"text":"seven"}\n' >man/a.jsonl
 printf '{"text":"eight"}\n' >man/b.jsonl
 
-expect 2 '^usage:'
-expect 2 '^usage:' docs
-expect 2 '^usage:' docs -o
-expect 2 '^usage:' docs -o x --threads 0
-expect 2 '^usage:' docs -o x --threads 1x
-expect 2 '^usage:' docs -o x --frobnicate
+expect 2 'arguments are missing: lanekeeper index PATH'
+expect 2 'expected -o INDEX' docs
+expect 2 '-o: expected INDEX after it' docs -o
+expect 2 'an integer from 1 to 256, found "0"' docs -o x --threads 0
+expect 2 'an integer from 1 to 256, found "1x"' docs -o x --threads 1x
+expect 2 'unknown option --frobnicate' docs -o x --frobnicate
 expect 0 '^usage:' --help
 
 # The same bytes whatever the threads, the place of the data, and how the same files are named.
