@@ -327,6 +327,28 @@ static uint32_t errands_of(const struct cursor *cursor)
     return n;
 }
 
+/* Every row in the table is found in it. */
+static void check_counted(struct sim *sim, const struct counted *counted)
+{
+    struct counted copy = {0};
+    uint64_t n = 0;
+    counted_copy(&copy, counted);
+    for (uint64_t i = 0; counted->n > 0 && i < counted->places; i++) {
+        const struct counted_row *row = &counted->place[i];
+        struct lk_span record = {
+            .row = row->row, .dataset = row->dataset, .epoch = row->epoch, .tokens = row->tokens};
+        if (row->tokens == 0)
+            continue;
+        n++;
+        if (row->left == 0 || row->left > row->tokens || counted_add(&copy, &record))
+            sim_fail(sim, "counted: row %" PRIu64 " is lost, %u of %u tokens are left", row->row, row->left,
+                     row->tokens);
+    }
+    if (n != counted->n)
+        sim_fail(sim, "counted: %" PRIu64 " rows, says it has %" PRIu64, n, counted->n);
+    counted_done(&copy);
+}
+
 static void check_lanes(struct sim *sim, const struct cursor *cursor)
 {
     for (uint32_t l = 0; l < cursor->recipe->lanes; l++) {
@@ -334,6 +356,7 @@ static void check_lanes(struct sim *sim, const struct cursor *cursor)
         if (cursor->lane[l].lane == NULL)
             continue;
         lane_check(cursor->lane[l].lane);
+        check_counted(sim, &cursor->lane[l].counted);
         cursor_lane_totals(cursor, l, &totals);
         uint64_t dropped = 0;
         for (int i = 1; i < LK_DROP_REASONS; i++)
