@@ -163,7 +163,8 @@ static void deliver_fetch(struct cursor *c, const struct errand *errand,
         while (errand->row[i] != piece->row)
             i++;
         uint64_t least = (uint64_t)piece->first + piece->tokens;
-        if (piece->of != 0 ? piece->of != result->rows[i].tokens : least > result->rows[i].tokens) {
+        uint64_t counted = piece->of > least ? piece->of : least;
+        if ((piece->of != 0 && piece->of != result->rows[i].tokens) || least > result->rows[i].tokens) {
             struct lk_row_place place = lk_index_place(index, piece->row);
             struct lk_err err;
             (void)lk_fail(&err, LK_DATA_LOSS,
@@ -171,7 +172,7 @@ static void deliver_fetch(struct cursor *c, const struct errand *errand,
                           "but %u were counted before: %s",
                           c->recipe->dataset[errand->dataset].name, index->shard[place.shard].name,
                           (unsigned long long)place.row_in_shard, result->rows[i].tokens,
-                          piece->of != 0 ? piece->of : piece->first + piece->tokens,
+                          (unsigned)counted,
                           piece->of != 0 ? "the count that was kept is wrong"
                                          : "the data or the tokenizer has changed");
             cursor_fail(c, piece->step, err.code, err.text);
