@@ -165,7 +165,7 @@ $(BUILD)/tests/unit/host/test_pool $(BUILD)/tests/unit/host/test_pool_remote: $(
 	| $(BUILD)/tests/lanekeeper-worker-faults $(BUILD)/lanekeeper-worker
 
 # Programs that scripts drive: every other C file with a main. lane_dump stands for the pure part.
-TEST_SRC := $(sort $(wildcard tests/oracle/*.c tests/e2e/*.c tests/demo/*.c tests/bench/bench_*.c tests/fuzz/fuzz_*.c))
+TEST_SRC := $(sort $(wildcard tests/oracle/*.c tests/e2e/*.c tests/demo/*.c tests/bench/bench_*.c tests/fuzz/fuzz_*.c tests/proof/*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 $(BUILD)/tests/oracle/lane_dump: $(foreach l,core seq base,$(call lib_of,$(l)))
 $(filter-out %/lane_dump,$(TEST_BIN)): $(BUILD)/liblanekeeper.a $(DAEMON_LIBS) $(call lib_of,worker)
@@ -261,6 +261,43 @@ chaos: ## strike the real thing with every fault that tests/chaos knows (CHAOS_S
 	@deploy/deps.sh check
 	@+$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD) tests
 	@python3 tests/chaos/run.py $(BUILD) --seed $(SEED) --seconds $(CHAOS_S) --jobs $(JOBS) --only '$(or $(CHAOS),.)'
+
+# Threads, memory and static analysis: long forms of their own, each in a build of its own. tests/README.md
+UNIT_OF     = $(foreach l,$(1),$(patsubst tests/%.c,$(2)/tests/%,$(wildcard tests/unit/$(l)/test_*.c)))
+PURE_LAYERS := base seq core
+SOAK_S      ?= 600
+SOAK_RATE   ?= 100
+VALGRIND_SEEDS ?= 40
+COVER_SEEDS ?= 3000
+.PHONY: tsan valgrind soak analyze coverage
+tsan: ## what has threads, and whole daemons, under ThreadSanitizer (TSAN=PATTERN for some)
+	@deploy/deps.sh check
+	@+$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-tsan SAN=-fsanitize=thread tests
+	@tests/proof/tsan.sh --self-test
+	@tests/proof/tsan.sh $(BUILD)-tsan --only '$(or $(TSAN),.)'
+
+valgrind: ## memcheck on the unit tests of the core, and on VALGRIND_SEEDS=40 of the simulator
+	@deploy/deps.sh valgrind
+	@+$(MAKE) --no-print-directory -j$(JOBS) $(call UNIT_OF,$(PURE_LAYERS) op format store host,$(BUILD)) $(SIM_BIN)
+	@tests/proof/valgrind.sh --self-test
+	@tests/proof/valgrind.sh $(BUILD) $(VALGRIND_SEEDS)
+
+soak: ## a daemon, workers and trainers for SOAK_S=600 seconds: memory, descriptors and threads stay what they are
+	@deploy/deps.sh check
+	@+$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/tests/proof/soak_trainer
+	@python3 tests/proof/soak.py --self-test
+	@python3 tests/proof/soak.py $(BUILD) $(SOAK_S) $(SOAK_RATE)
+
+analyze: $(PROTO_C) ## clang's static analyzer and clang-tidy's bugprone and cert checks over all that is installed
+	@deploy/deps.sh analyze
+	@tests/proof/analyze.sh --self-test
+	@tests/proof/analyze.sh $(BUILD) $(JOBS)
+
+coverage: ## lines and branches of base, seq and core that tests reach; fails under 98 % and 95 %
+	@deploy/deps.sh check
+	@+$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-coverage OPT=-O0 SAN=--coverage \
+		$(call UNIT_OF,$(PURE_LAYERS),$(BUILD)-coverage) $(BUILD)-coverage/tests/oracle/lane_dump $(BUILD)-coverage/tests/sim/sim
+	@python3 tests/proof/coverage.py $(BUILD)-coverage --seeds $(COVER_SEEDS)
 
 demo: ## install what is missing, build, and see identical batches whatever happens to the machines
 	@deploy/deps.sh demo

@@ -1,6 +1,7 @@
 #!/bin/sh
-# deps.sh [build|demo|check|fuzz|ci]: installs the Debian packages that building (build), the demo, all tests
-# (check), fuzzing and continuous integration need, if one is missing. Says what to install where it may not.
+# deps.sh [build|demo|check|fuzz|valgrind|analyze|ci]: installs the Debian packages that building (build), the demo, all
+# tests (check), fuzzing, memcheck, static analysis and continuous integration need, if one is missing. Says what to
+# install where it may not.
 set -eu
 level=${1:-check}
 
@@ -14,7 +15,10 @@ python() { # modules, package
     { command -v python3 && python3 -c "import $1"; } >/dev/null 2>&1 || missing="$missing $2"
 }
 
-case $level in build | demo | check | fuzz | ci) ;; *) echo "usage: $0 [build|demo|check|fuzz|ci]" >&2; exit 2 ;; esac
+case $level in
+build | demo | check | fuzz | valgrind | analyze | ci) ;;
+*) echo "usage: $0 [build|demo|check|fuzz|valgrind|analyze|ci]" >&2; exit 2 ;;
+esac
 if ! command -v dpkg-query >/dev/null; then
     echo "deps.sh: this is no Debian: install gcc, make, pkg-config, nng, protobuf-c, zstd, xxHash, libyaml," \
         "zlib, PCRE2, Check, Python 3 with venv, zstd and npm by hand" >&2
@@ -39,6 +43,14 @@ if [ "$level" = fuzz ] || [ "$level" = ci ]; then
 fi
 if [ "$level" = fuzz ]; then # libFuzzer and the sanitizers, which clang's package only recommends
     [ -e "$(clang -print-file-name="libclang_rt.fuzzer-$(uname -m).a" 2>/dev/null)" ] || missing="$missing libclang-rt-dev"
+fi
+if [ "$level" = analyze ]; then
+    tool clang-tidy clang-tidy
+fi
+if [ "$level" = valgrind ]; then
+    tool valgrind valgrind
+    library libc6-dbg # memcheck replaces functions of the C library, which it finds by these symbols
+    library check
 fi
 if [ "$level" = check ] || [ "$level" = ci ]; then
     library check
