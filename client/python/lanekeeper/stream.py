@@ -325,15 +325,16 @@ class Stream:
     def _sequences(self, step: int) -> int:
         return int(_lib.lanekeeper_sequences(self._still(), step))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """What to put into a checkpoint: numbers and strings, for JSON or torch.save; the same on every rank.
 
         It says which step is next, counting what was used, and of which stream. A signal handler may call this. Any
-        number of ranks may go on from it.
+        number of ranks may go on from it. @step: the next one, where the caller knows better than `step`, for instance
+        because a framework fetches ahead.
         """
         handle = self._still()
         out, n = (ctypes.c_uint8 * _native.STATE_MAX)(), ctypes.c_size_t()
-        step = self._step
+        step = self._step if step is None else _in_range("step", step, 2**64 - 1)
         _lib.lanekeeper_state(handle, step, out, _byref(n))
         return {"version": _STATE_VERSION, "step": step, "stream_digest": self._info.stream_digest,
                 "state": bytes(out[:n.value]).hex()}
