@@ -136,7 +136,9 @@ deps_rpc    := rpc proto core seq base
 deps_host   := host rpc config proto core seq format store op base
 deps_client := rpc proto base
 deps_proto  := proto base
+deps_cli    := $(deps_host)
 libs_client := $(BUILD)/liblanekeeper.a
+libs_cli    := $(BUILD)/lib/cli.a $(BUILD)/liblanekeeper.a
 UNIT_SRC := $(sort $(wildcard tests/unit/*/test_*.c))
 UNIT_BIN := $(UNIT_SRC:%.c=$(BUILD)/%)
 
@@ -158,7 +160,12 @@ $(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(BUILD)/test
 	@$$(LINK_TEST) $$(CHECK_LIBS)
 endef
 CHECK_LIBS = $(shell pkg-config --libs check)
-$(foreach l,$(LAYERS) client proto,$(eval $(call unit,$(l))))
+$(foreach l,$(LAYERS) client cli proto,$(eval $(call unit,$(l))))
+
+$(BUILD)/lib/cli.a: $(filter-out %/main.o,$(CLI_OBJ))
+	@mkdir -p $(@D)
+	@rm -f $@
+	@$(AR) rcs $@ $^
 
 # The pool's tests start real workers, and play false ones over the worker's own connection.
 $(BUILD)/tests/unit/host/test_pool $(BUILD)/tests/unit/host/test_pool_remote: $(call lib_of,worker) \
@@ -176,7 +183,7 @@ $(TEST_BIN): $(BUILD)/%: $(BUILD)/%.o
 
 # The simulator: the pure part and the engine's own files, object by object; what they touch of the world is
 # in tests/sim under the same headers (tests/sim/README.md).
-SIM_HOST := arena assemble blocks counted cursor engine measure reply report requests slots
+SIM_HOST := arena assemble blocks counted cursor engine measure places reply report requests slots
 SIM_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/sim/*.c)) $(filter $(SIM_HOST:%=server/host/%.c),$(wildcard server/host/*.c)))
 SIM_BIN  := $(BUILD)/tests/sim/sim
 $(SIM_BIN): $(SIM_OBJ) $(foreach l,core seq base,$(call lib_of,$(l))) $(PROTO_LIB)
@@ -190,6 +197,12 @@ SIM_SEEDS ?= 1000000
 sim: $(SIM_BIN) ## the engine in a simulated world: SIM_SEEDS=1000000 seeds from SIM_FROM=0 on
 	@$(SIM_BIN) --seeds $(SIM_FROM)..$$(($(SIM_FROM) + $(SIM_SEEDS))) --jobs $(JOBS)
 
+# Some: MUTANTS="NAME…". The copies are made of what is built here, so that one line costs one object.
+MUTANT_UNITS := $(filter-out %/test_pool%,$(filter $(foreach l,base seq core host,$(BUILD)/tests/unit/$(l)/%),$(UNIT_BIN)))
+.PHONY: mutants
+mutants: $(SIM_BIN) $(BUILD)/tests/oracle/lane_dump $(MUTANT_UNITS) ## break the core line by line: who notices? (MUTANTS="NAME…")
+	@python3 tests/sim/mutants/mutants.py $(BUILD) --jobs $(JOBS) $(MUTANTS)
+
 # What is fuzzed replays a corpus here, and is driven by libFuzzer in a build with LIBFUZZER=1.
 FUZZ_BIN := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BIN))
 $(BUILD)/tests/fuzz/fuzz_daemon: | $(BUILD)/lanekeeper-worker
@@ -200,7 +213,7 @@ $(FUZZ_BIN): $(BUILD)/tests/fuzz/replay.o
 endif
 
 # What is preloaded into programs of any build: never sanitized itself.
-PRELOADED := $(BUILD)/tests/chaos/shim.so
+PRELOADED := $(BUILD)/tests/chaos/shim.so $(BUILD)/tests/proof/plant/leak.so
 $(PRELOADED): $(BUILD)/%.so: %.c
 	@mkdir -p $(@D)
 	@echo "  LD  $@"

@@ -39,7 +39,8 @@ static const Lk__StreamInfo *find_stream(struct lanekeeper *h, const Lk__HelloRe
     char text[512], names[300] = "";
     size_t used = 0;
 
-    if (h->stream[0] == '\0' && reply->n_streams == 1)
+    bool any = h->stream[0] == '\0' ? reply->n_streams == 1 : strcmp(h->stream, "*") == 0;
+    if (any && reply->n_streams > 0)
         return reply->streams[0];
     for (size_t i = 0; i < reply->n_streams; i++) {
         const char *name = reply->streams[i]->name;

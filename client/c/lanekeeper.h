@@ -107,7 +107,8 @@ enum lanekeeper_sharing {
 /* Strings and state are read by lanekeeper_connect only. */
 struct lanekeeper_options {
     const char *address; /* "ipc:///path/of.sock" or "tcp://host:port" */
-    const char *stream;  /* NULL or "": the only one that the daemon serves */
+    const char *stream;  /* NULL or "": the only one that the daemon serves; "*": the first, whichever it
+                          * is, for what is asked of no stream: lanekeeper_status */
     uint32_t rank;       /* 0 … world-1 */
     uint32_t world;      /* 1 … sequences of a step */
     uint64_t step;       /* where lanekeeper_next begins; not used with a state */

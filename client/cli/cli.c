@@ -188,7 +188,7 @@ int cli_connect(struct cli *cli, const struct lanekeeper_options *ask, struct la
         return options_fail(cli->command, "no daemon is known: say --connect ADDRESS, --config FILE, or "
                                           "set LANEKEEPER_ADDRESS");
     options.address = cli->address;
-    options.stream = cli->stream;
+    options.stream = cli->stream == NULL && cli->any_stream ? "*" : cli->stream;
     int status = cli->reached ? -1 : reach(cli, &options);
     if (status >= 0)
         return status;

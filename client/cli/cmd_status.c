@@ -1,12 +1,11 @@
 /* `lanekeeper status`: what a daemon does. One sample gives its state, two give its speed. */
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
-#include "client/cli/value.h"
+#include "client/cli/sample.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct status_command {
@@ -18,25 +17,6 @@ struct status_command {
     struct lanekeeper *handle;
     struct lk_buf out;
 };
-
-/* What two samples are compared by. */
-struct sample {
-    struct value status;
-    int64_t at_ms;
-};
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static void pause_ms(uint32_t ms)
-{
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&t, NULL);
-}
 
 /* ---- text ---- */
 
@@ -143,33 +123,20 @@ static void text_lane(struct lk_buf *out, const struct value *lane)
     lk_buf_puts(out, "\n");
 }
 
-/* The tokens that the same cursor had handed out in the other sample. */
-static uint64_t tokens_before(const struct sample *old, const char *stream, uint64_t first_step,
-                              uint64_t otherwise)
-{
-    const struct value *streams = value_get(&old->status, "streams");
-    for (size_t s = 0; s < streams->n; s++) {
-        const struct value *cursors = value_get(&streams->child[s], "cursors");
-        if (strcmp(value_text(&streams->child[s], "name"), stream) != 0)
-            continue;
-        for (size_t i = 0; i < cursors->n; i++)
-            if (value_u64(&cursors->child[i], "first_step") == first_step)
-                return value_u64(&cursors->child[i], "tokens_out");
-    }
-    return otherwise;
-}
-
 static void text_cursor(struct lk_buf *out, const struct sample *old, const struct sample *new,
-                        const char *stream, const struct value *cursor)
+                        const struct value *stream, size_t i)
 {
+    const struct value *cursor = &value_get(stream, "cursors")->child[i];
     const struct value *lanes = value_get(cursor, "lanes");
-    uint64_t tokens = value_u64(cursor, "tokens_out"), first = value_u64(cursor, "first_step");
+    const struct value *was = sample_cursor(old, new, value_text(stream, "name"), i);
+    uint64_t tokens = value_u64(cursor, "tokens_out");
+    uint64_t before = was->type == LK_JSON_OBJECT ? value_u64(was, "tokens_out") : UINT64_MAX;
     count(out, "  cursor from step ", cursor, "first_step", "");
     count(out, ": makes step ", cursor, "next_step", ", asked for ");
     count(out, "", cursor, "asked_step", "; ");
     count(out, "", cursor, "steps_ready", " steps ready, ");
     count(out, "", cursor, "lanes_active", " lanes active, ");
-    rate(out, tokens_before(old, stream, first, tokens), tokens, new->at_ms - old->at_ms);
+    rate(out, before, tokens, new->at_ms - old->at_ms);
     count(out, "\n    queues: ", cursor, "slices_measuring", " slices being measured, ");
     count(out, "", cursor, "rows_fetching", " rows being fetched, ");
     count(out, "", cursor, "requests_waiting", " requests waiting\n    tokens: ");
@@ -198,7 +165,7 @@ static void text_stream(struct lk_buf *out, const struct sample *old, const stru
     count(out, "", stream, "slots_leased", " held by trainers, of ");
     count(out, "", stream, "slots", "\n");
     for (size_t i = 0; i < cursors->n; i++)
-        text_cursor(out, old, new, name, &cursors->child[i]);
+        text_cursor(out, old, new, stream, i);
     if (cursors->n == 0)
         lk_buf_puts(out, "  nothing has been asked for yet\n");
 }
@@ -228,8 +195,7 @@ static int take(struct status_command *c, char **ret_json, struct sample *ret_sa
     enum lanekeeper_code code = lanekeeper_status(c->handle, ret_json);
     if (code != LANEKEEPER_OK)
         return cli_fail_call(&c->cli, c->handle, (int)code);
-    ret_sample->at_ms = now_ms();
-    if (value_parse(*ret_json, &ret_sample->status, &err) == LK_OK)
+    if (sample_parse(*ret_json, sample_now_ms(), ret_sample, &err) == LK_OK)
         return -1;
     lanekeeper_free(*ret_json);
     return cli_fail(&c->cli, LANEKEEPER_DATA_LOSS, "the daemon's status is not JSON: %s", err.text);
@@ -261,7 +227,7 @@ static int look(struct status_command *c, struct sample *old)
         text_status(c, old, &new);
     }
     lanekeeper_free(json);
-    value_done(&old->status);
+    sample_done(old);
     *old = new;
     return output_flush(&c->out) ? -1 : EXIT_PROBLEM;
 }
@@ -279,16 +245,16 @@ static int run(struct status_command *c)
         status = take(c, &json, &old); /* what the first rates are taken against */
         if (status < 0) {
             lanekeeper_free(json);
-            pause_ms(c->interval_ms);
+            sample_pause_ms(c->interval_ms);
         }
     }
     uint32_t looks = c->watch ? c->count : 1;
     for (uint32_t i = 0; status < 0 && (looks == 0 || i < looks); i++) {
         if (i > 0)
-            pause_ms(c->interval_ms);
+            sample_pause_ms(c->interval_ms);
         status = look(c, &old);
     }
-    value_done(&old.status);
+    sample_done(&old);
     return status < 0 ? EXIT_WELL : status;
 }
 

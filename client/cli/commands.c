@@ -11,6 +11,7 @@ const struct command *commands(void)
         {"measure", cmd_measure, "count the tokens of all rows ahead of time; what datasets are made of", false},
         {"explain", cmd_explain, "the plan of a stream in words and numbers, without a daemon", false},
         {"status", cmd_status, "what a daemon does, and what everything waits for", false},
+        {"top", cmd_top, "the same as a screen that is refreshed: streams, lanes, workers, stalls, rates", false},
         {"peek", cmd_peek, "the sequences of a step, decoded, with the borders of documents", false},
         {"trace", cmd_trace, "where the pieces of a step come from; in which steps a row is used", false},
         {"digest", cmd_digest, "the digests of steps, as any number of ranks sees them", false},

@@ -32,6 +32,7 @@ int cmd_measure(int argc, char **argv, const struct listener *listener);
 int cmd_peek(int argc, char **argv, const struct listener *listener);
 int cmd_status(int argc, char **argv, const struct listener *listener);
 int cmd_tokenize(int argc, char **argv, const struct listener *listener);
+int cmd_top(int argc, char **argv, const struct listener *listener);
 int cmd_trace(int argc, char **argv, const struct listener *listener);
 int cmd_verify(int argc, char **argv, const struct listener *listener);
 
