@@ -1,15 +1,16 @@
 #!/bin/bash
-# run.sh [--build DIR] [--sanitized DIR] [--jobs N] [--only PATTERN] [--list]: builds and runs every test
+# run.sh [--build DIR] [--sanitized DIR] [--jobs N] [--only PATTERN] [--list] [--run COMMAND]: builds and runs every test
 # that it finds, plainly and, those of C, again under ASan and UBSan. All are run, whatever fails.
 #
 # A test passes with exit status 0, is skipped with 77, and fails otherwise or after ten
 # minutes. Output goes to DIR/test-logs/NAME.log; that of failed tests is shown. The last line is
-# "N passed, N failed, N skipped", and the exit status 0 if none failed.
+# "N passed, N failed, N skipped", and the exit status 0 if none failed. A leak in any process that a test started
+# fails it, whoever asked how that process ended. --run: builds nothing, and runs a command as the only test.
 #
 # Found: tests/unit/*/test_*.c, tests/e2e/*.sh, tests/*/test_*.py (argument: the build folder), the faults of
 # tests/chaos in their short form, and the scripts of tests/tidy, tests/golden and tests/oracle as the table below says.
 set -u
-build=build asan=build-asan jobs=2 only=. only_list= limit=600 make=${MAKE:-make}
+build=build asan=build-asan jobs=2 only=. only_list= only_run= limit=600 make=${MAKE:-make}
 while [ $# -gt 0 ]; do
     case $1 in
     --build) build=$2; shift ;;
@@ -17,7 +18,8 @@ while [ $# -gt 0 ]; do
     --jobs) jobs=$2; shift ;;
     --only) only=$2; shift ;;
     --list) only_list=1 ;;
-    *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    --run) only_run=$2; shift ;;
+    *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     esac
     shift
 done
@@ -27,7 +29,7 @@ python=python3
 [ ! -x "$build/venv/bin/python" ] || python=$PWD/$build/venv/bin/python
 export LK_TOKENIZERS=$build/tokenizers CK_DEFAULT_TIMEOUT=60
 [ -z "${CI:-}" ] || export LK_REQUIRE_TOKENIZERS=1
-export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
+export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1${LK_ASAN_MORE:+:$LK_ASAN_MORE} LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
 sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 
 # One line a test: name, tab, command.
@@ -95,6 +97,7 @@ tests() {
         printf '%s\t%s\n' "chaos/$name" "$python tests/chaos/run.py $build --short --only '^$name\.'"
     done
     printf '%s\t%s\n' "sim/test_sim.py (sanitized)" "$python tests/sim/test_sim.py $asan 300"
+    printf '%s\t%s\n' "leaks (sanitized)" "$python tests/proof/leaks.py $asan"
     # With real processes again; but not what measures memory or time, which sanitizers multiply.
     for t in tests/e2e/cli.sh tests/e2e/test_*.py; do
         case $t in
@@ -112,9 +115,14 @@ export -f needs
 export python
 
 run_one() { # name, command
-    local log=$logs/${1//[^a-zA-Z0-9_.-]/_} begin=$EPOCHREALTIME status word
-    timeout -k 10 "$limit" bash -c "$2" >"$log.log" 2>&1 </dev/null
+    local log=$logs/${1//[^a-zA-Z0-9_.-]/_} begin=$EPOCHREALTIME status word report
+    report=$(realpath -m "$log").report
+    ASAN_OPTIONS=$ASAN_OPTIONS:log_path=$report timeout -k 10 "$limit" bash -c "$2" >"$log.log" 2>&1 </dev/null
     status=$?
+    # What sanitizers say, of whichever process; its end alone may be nobody's business, as a worker's is.
+    if cat "$report".* >>"$log.log" 2>/dev/null && grep -q 'LeakSanitizer: detected' "$report".*; then
+        status=1
+    fi
     case $status in 0) word=passed ;; 77) word=skipped ;; 124 | 137) word=TIMEOUT ;; *) word=FAILED ;; esac
     printf '%s\t%s\t%s\n' $word "$1" "$log.log" >"$log.status"
     awk -v s=$word -v n="$1" -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%-7s %6.1f s  %s\n", s, b - a, n }'
@@ -138,6 +146,7 @@ count() {
 }
 
 list=$(tests | grep -E -- "$only")
+[ -z "$only_run" ] || list=$(printf 'run\t%s' "$only_run")
 if [ -n "$only_list" ]; then
     printf '%s\n' "$list"
     exit 0
@@ -145,7 +154,7 @@ fi
 rm -rf "$logs"
 mkdir -p "$logs"
 broken=0
-build_all
+[ -n "$only_run" ] || build_all
 # Some look at all of the machine, and are not to see others: they come last, one at a time.
 alone='^unit/host/test_pool( |\t)'
 while IFS=$'\t' read -r name command; do

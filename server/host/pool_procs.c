@@ -20,7 +20,11 @@
 #define BOARD_FD 4
 #define RESPAWN_FIRST_MS 20
 #define RESPAWN_MAX_MS 5000
-#define END_POLITE_MS 300 /* then they are killed: they have nothing to save */
+#if defined(__SANITIZE_ADDRESS__) /* which looks for leaks when a process ends: killed, it would find none */
+#define END_POLITE_MS 3000
+#else
+#define END_POLITE_MS 300 /* all of them together; then they are killed: they have nothing to save */
+#endif
 #define END_KILLED_MS 1500 /* all of them together */
 #define END_PAUSE_MS 5
 
@@ -191,15 +195,18 @@ static int64_t clock_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static int64_t left_ms(int64_t until_ms)
+{
+    int64_t left = until_ms - clock_ms();
+    return left > 0 ? left : 0;
+}
+
 /* Killed, it ends at once: but while somebody traces it (a debugger, a leak checker), that one hears
  * of it before us. One that is not gone in time is left to whoever has it. */
 static void end_now(struct worker *worker, int64_t until_ms)
 {
-    int64_t left = until_ms - clock_ms();
-    while (!ended_within(worker, left > 0 ? left : 0) && left > 0) {
+    while (!ended_within(worker, left_ms(until_ms)) && left_ms(until_ms) > 0)
         (void)poll(NULL, 0, END_PAUSE_MS);
-        left = until_ms - clock_ms();
-    }
     reap(worker);
 }
 
@@ -207,8 +214,9 @@ static void end_now(struct worker *worker, int64_t until_ms)
 void procs_end(struct pool *pool)
 {
     uint32_t n = pool->config.workers < pool->n_workers ? pool->config.workers : pool->n_workers;
+    int64_t polite_ms = clock_ms() + END_POLITE_MS;
     for (uint32_t i = 0; i < n; i++)
-        if (pool->worker[i]->pid != 0 && ended_within(pool->worker[i], i == 0 ? END_POLITE_MS : 0))
+        if (pool->worker[i]->pid != 0 && ended_within(pool->worker[i], left_ms(polite_ms)))
             reap(pool->worker[i]);
     for (uint32_t i = 0; i < n; i++)
         if (pool->worker[i]->pid != 0)
