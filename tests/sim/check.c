@@ -356,6 +356,9 @@ static void check_lanes(struct sim *sim, const struct cursor *cursor)
         if (cursor->lane[l].lane == NULL)
             continue;
         lane_check(cursor->lane[l].lane);
+        if (lane_position(cursor->lane[l].lane) >= cursor->lane[l].next_snapshot)
+            sim_fail(sim, "lane %u: at position %" PRIu64 " it has passed over the snapshot that was due at %" PRIu64,
+                     l, lane_position(cursor->lane[l].lane), cursor->lane[l].next_snapshot);
         check_counted(sim, &cursor->lane[l].counted);
         cursor_lane_totals(cursor, l, &totals);
         uint64_t dropped = 0;
@@ -386,6 +389,22 @@ static uint32_t check_cursors(struct sim *sim, const struct served *served, bool
             check_lanes(sim, cursor);
     }
     return held;
+}
+
+/* Snapshots are written where a step of the right number begins, or they would not serve the step. */
+static void check_files(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->n_files; i++) {
+        const struct sim_file *file = &sim->file[i];
+        uint64_t step = 0, at = 0;
+        if (!file->queued)
+            continue;
+        while (at < file->position)
+            at += oracle_size(sim->oracle[file->stream], step++) / sim->of.recipe[file->stream].lanes;
+        if (at != file->position || step % sim->of.snapshot_every != 0)
+            sim_fail(sim, "snapshot: lane %u is saved at position %" PRIu64 ", where no snapshot is due", file->lane,
+                     file->position);
+    }
 }
 
 static void check_calls(struct sim *sim)
@@ -421,6 +440,7 @@ void check_world(struct sim *sim, bool all)
     if (errands != sim->n_tasks)
         sim_fail(sim, "pool: %u tasks, cursors know of %u", sim->n_tasks, errands);
     check_calls(sim);
+    check_files(sim);
     if (sim->must_forget)
         sim_fail(sim, "a wrong count was found, and the states made of it are kept");
     for (uint32_t i = 0; all && i < sim->n_leases; i++)
