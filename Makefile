@@ -254,6 +254,15 @@ oracle-run: $(BUILD)/tests/oracle/encode_main
 	@printf '%s\n' $(ORACLE_DIRS) | xargs -P $(JOBS) -I{} $(COMPARE) --mb $(ORACLE_MB) --state $(BUILD)/oracle {} \
 		--text $(BUILD)/demo/data $(BUILD)/bench/data
 
+.PHONY: zephon
+zephon: ## what the Python zephon does in the same situations: the table of tests/README.md, measured (ZEPHON="ROW…")
+	@deploy/deps.sh demo
+	@+$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/tests/e2e/trainer
+	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers
+	@sh tests/fetch_oracles.sh $(BUILD)/venv
+	@python3 tests/demo/corpus.py $(BUILD)/demo/data
+	@$(BUILD)/venv/bin/python tests/oracle/compare_zephon.py $(BUILD) $(BUILD)/demo/data $(BUILD)/tokenizers/gpt2 $(ZEPHON)
+
 # What is found lies in $(BUILD)-fuzz; what crashed is minimised into tests/fuzz/corpus/NAME when it is mended.
 FUZZ_S ?= 120
 FUZZ   ?= $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))

@@ -20,6 +20,7 @@ import json
 import os
 import pickle
 import sys
+import tempfile
 import warnings
 
 os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
@@ -61,6 +62,8 @@ def pipeline(asked):
     made = made.batch(microbatch_size=asked.get("microbatch", 1), drop_last=asked.get("drop_last", False))
     made = made.options(runner="inline", canonical_replicas=asked.get("lanes", 1), world_size=asked.get("world", 1),
                         global_rank=asked.get("rank", 0))
+    if asked.get("world", 1) > 1:    # it will not begin without; nothing is saved by several ranks here
+        made = made.options(aggregate_dir=tempfile.gettempdir())
     if "flush" in asked:
         made = made.options(flush_every_k_chunks=asked["flush"])
     return made
