@@ -23,6 +23,22 @@ START_TEST(empty_input_has_the_published_value)
 }
 END_TEST
 
+START_TEST(hex_of_another_length_or_alphabet_is_refused)
+{
+    char hex[LK_DIGEST_HEX + 1] = "0123456789abcdef0123456789abcdef";
+    struct lk_digest d;
+    ck_assert(lk_digest_parse(hex, &d));
+    hex[32] = '0';
+    hex[33] = '\0';
+    ck_assert(!lk_digest_parse(hex, &d));
+    hex[31] = '\0';
+    ck_assert(!lk_digest_parse(hex, &d));
+    hex[31] = 'g';
+    hex[32] = '\0';
+    ck_assert(!lk_digest_parse(hex, &d));
+}
+END_TEST
+
 START_TEST(addition_carries_and_commutes)
 {
     struct lk_digest a = {.lo = UINT64_MAX, .hi = 1}, b = {.lo = 2, .hi = 3};
@@ -39,6 +55,7 @@ Suite *suite(void)
     TCase *t = tcase_create("digest");
     tcase_add_test(t, hex_round_trip_keeps_both_halves);
     tcase_add_test(t, empty_input_has_the_published_value);
+    tcase_add_test(t, hex_of_another_length_or_alphabet_is_refused);
     tcase_add_test(t, addition_carries_and_commutes);
     suite_add_tcase(s, t);
     return s;

@@ -282,6 +282,94 @@ START_TEST(the_cursor_walks_members_and_elements)
 }
 END_TEST
 
+static enum lk_code read_a_string(struct lk_json *json, struct lk_err *err)
+{
+    const uint8_t *bytes;
+    size_t n;
+    return lk_json_string(json, &bytes, &n, err);
+}
+
+static enum lk_code read_a_bool(struct lk_json *json, struct lk_err *err)
+{
+    bool value;
+    return lk_json_bool(json, &value, err);
+}
+
+START_TEST(another_type_than_is_wanted_is_refused_and_named)
+{
+    static const struct {
+        const char *text, *says;
+        enum lk_code (*read)(struct lk_json *json, struct lk_err *err);
+    } cases[] = {
+        {"1", "a string", read_a_string},  {"1", "a boolean", read_a_bool},
+        {"fals", "expected", read_a_bool}, {"tru", "expected", read_a_bool},
+        {"\"\"", "an object", lk_json_enter}, {"", "a string", read_a_string},
+        {"\x7f", "a string", read_a_string},   {" ", "a boolean", read_a_bool},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lk_json json;
+        struct lk_err err = {.text = ""};
+        lk_json_init(&json, cases[i].text, strlen(cases[i].text));
+        ck_assert_int_eq(cases[i].read(&json, &err), LK_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(err.text, cases[i].says) != NULL, "%s: %s", cases[i].text, err.text);
+        lk_json_done(&json);
+    }
+    struct lk_json json;
+    struct lk_err err;
+    bool flag = true;
+    lk_json_init(&json, "false", 5);
+    ck_assert_int_eq(lk_json_bool(&json, &flag, &err), LK_OK);
+    ck_assert(!flag);
+    lk_json_done(&json);
+}
+END_TEST
+
+START_TEST(types_have_the_names_that_messages_use)
+{
+    static const struct {
+        const char *text;
+        enum lk_json_type type;
+    } cases[] = {{"null", LK_JSON_NULL},   {"true", LK_JSON_TRUE}, {"false", LK_JSON_FALSE}, {"-1", LK_JSON_NUMBER},
+                 {"9", LK_JSON_NUMBER},    {"[]", LK_JSON_ARRAY},  {"{}", LK_JSON_OBJECT},   {"\"\"", LK_JSON_STRING}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lk_json json;
+        enum lk_json_type type = LK_JSON_NULL;
+        lk_json_init(&json, cases[i].text, strlen(cases[i].text));
+        ck_assert_int_eq(lk_json_peek(&json, &type, NULL), LK_OK);
+        ck_assert_int_eq((int)type, (int)cases[i].type);
+        ck_assert_uint_gt(strlen(lk_json_type_name(type)), 3);
+        for (size_t k = 0; k < i; k++) { /* true and false are both called a boolean */
+            bool one = type == cases[k].type || (type == LK_JSON_FALSE && cases[k].type == LK_JSON_TRUE);
+            ck_assert_int_eq(strcmp(lk_json_type_name(type), lk_json_type_name(cases[k].type)) == 0, one);
+        }
+        lk_json_done(&json);
+    }
+}
+END_TEST
+
+START_TEST(surrogates_count_in_pairs_only)
+{
+    static const struct {
+        const char *text, *bytes; /* NULL: refused */
+    } cases[] = {{"\"\\ud800\\udc00\"", "\xf0\x90\x80\x80"}, {"\"\\udbff\\udfff\"", "\xf4\x8f\xbf\xbf"},
+                 {"\"\\ud800\"", NULL},                          {"\"\\ud800\\u0041\"", NULL},
+                 {"\"\\ud800\\ue000\"", NULL},                   {"\"\\ud800\\n12345\"", NULL},
+                 {"\"\\ud800xu1234\"", NULL},                    {"\"\\udc00\\udc00\"", NULL},
+                 {"\"\\ud7ff\"", "\xed\x9f\xbf"},               {"\"\\ue000\"", "\xee\x80\x80"}};
+    struct lk_buf back = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lk_err err = {.text = ""};
+        enum lk_code code = decode(cases[i].text, strlen(cases[i].text), &back, &err);
+        ck_assert_msg((code == LK_OK) == (cases[i].bytes != NULL), "%s: %s", cases[i].text, err.text);
+        if (code == LK_OK) {
+            ck_assert_uint_eq(back.len, strlen(cases[i].bytes));
+            ck_assert_mem_eq(back.data, cases[i].bytes, back.len);
+        }
+    }
+    lk_buf_done(&back);
+}
+END_TEST
+
 START_TEST(integers_outside_their_range_are_refused)
 {
     static const char *const texts[] = {"301", "-1", "-0", "1.0", "1e2", "18446744073709551616",
@@ -503,6 +591,9 @@ Suite *suite(void)
     tcase_add_test(t, every_truncation_is_refused_within_bounds);
     tcase_add_test(t, hostile_nesting_is_an_error_and_no_crash);
     tcase_add_test(t, the_cursor_walks_members_and_elements);
+    tcase_add_test(t, another_type_than_is_wanted_is_refused_and_named);
+    tcase_add_test(t, types_have_the_names_that_messages_use);
+    tcase_add_test(t, surrogates_count_in_pairs_only);
     tcase_add_test(t, integers_outside_their_range_are_refused);
     tcase_add_test(t, utf16_and_stray_marks_are_named);
     tcase_add_test(t, quoting_round_trips_and_replaces_what_is_no_utf8);
