@@ -51,6 +51,8 @@ struct counts_set {
     const struct lk_index *index;
     const char *name;
     struct shard *shard;           /* [index->shards] */
+    uint64_t doubts;               /* contradictions: that counts_put came upon, */
+    uint64_t untold;               /* and that the writer did; see counts_job */
 };
 
 struct counts {
@@ -347,14 +349,16 @@ uint64_t counts_known(struct counts_set *set)
 /* Keeping ------------------------------------------------------------------------------------- */
 
 /* Is it known already? What contradicts it is not used again. */
-static bool known_already(struct shard *s, uint64_t r, const struct lk_count *count)
+static bool known_already(struct shard *s, uint64_t r, const struct lk_count *count, bool *ret_wrong)
 {
     struct block *block = s->block != NULL ? s->block[r / LK_COUNTS_BLOCK] : NULL;
     struct lk_count *old = block != NULL ? &block->row[r % LK_COUNTS_BLOCK] : NULL;
+    *ret_wrong = false;
     if (old == NULL || !old->known)
         return false;
     bool same = counts_same(old, count);
     *old = *count;
+    *ret_wrong = !same;
     return same;
 }
 
@@ -363,8 +367,12 @@ void counts_put(struct counts_set *set, uint64_t row, struct lk_count count)
     struct counts *c = set->counts;
     struct shard *s = shard_of(set, row);
     uint64_t r = s != NULL ? row - index_shard(s)->first_row : 0;
+    bool wrong = false;
     count.known = true;
-    if (s == NULL || known_already(s, r, &count) || c->writer == NULL)
+    if (s == NULL || known_already(s, r, &count, &wrong))
+        return;
+    set->doubts += wrong;
+    if (c->writer == NULL)
         return;
     if (s->n_news == s->cap_news) {
         size_t cap = s->cap_news == 0 ? 256 : 2 * s->cap_news;
@@ -381,7 +389,7 @@ void counts_put(struct counts_set *set, uint64_t row, struct lk_count count)
         s->next_news = c->with_news;
         c->with_news = s;
     }
-    s->news[s->n_news++] = (struct counts_news){.row = (uint32_t)r, .count = count};
+    s->news[s->n_news++] = (struct counts_news){.row = (uint32_t)r, .told = wrong, .count = count};
     c->stats.waiting++;
 }
 
@@ -397,6 +405,7 @@ static struct counts_job *take_job(struct shard *s)
         .shard = shard->name,
         .news = s->news,
         .n = s->n_news,
+        .doubts = &s->set->untold,
     };
     s->news = NULL;
     s->n_news = s->cap_news = 0;
@@ -505,6 +514,12 @@ struct counts_set *counts_set(struct counts *c, struct lk_digest ops, const stru
     }
     c->sets = set;
     return set;
+}
+
+uint64_t counts_doubts(const struct counts_set *set)
+{
+    struct counts_writer *writer = set->counts->writer;
+    return set->doubts + (writer != NULL ? writer_doubts(writer, &set->untold) : 0);
 }
 
 void counts_stats(struct counts *c, struct counts_stats *ret_stats)

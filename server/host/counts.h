@@ -59,6 +59,10 @@ void counts_block(struct counts_set *set, uint32_t shard, uint32_t b,
  * the log. When there is no room it is dropped. */
 void counts_put(struct counts_set *set, uint64_t row, struct lk_count count);
 
+/* Grows whenever a count that was kept turns out to be wrong: in counts_put, or when the writer comes upon the
+ * file, which nobody may have read. What it was used for by then is not known here. */
+uint64_t counts_doubts(const struct counts_set *set);
+
 /* To be called now and then: gives the writer what is due. */
 void counts_work(struct counts *counts);
 /* Gives the writer all there is, and waits for it. */

@@ -134,7 +134,7 @@ bool counts_same(const struct lk_count *a, const struct lk_count *b)
 
 /* What a round found out, to be added to the stats. */
 struct found {
-    uint64_t kept, wrong;
+    uint64_t kept, wrong, untold;
 };
 
 /* Puts news [from, …) of block @b into @row; how many those were. */
@@ -153,6 +153,7 @@ static size_t add_news(struct counts_writer *w, const struct counts_job *job, si
                      "what was made of the former is wrong",
                      job->dataset, job->shard, job->news[i].row, old->tokens, new->tokens);
         found->wrong += old->known;
+        found->untold += old->known && !job->news[i].told;
         found->kept += !old->known;
         *old = *new;
     }
@@ -238,6 +239,7 @@ static void write_job(struct counts_writer *w, struct counts_job *job)
     pthread_mutex_lock(&w->mutex);
     w->stats.kept += code == LK_OK ? found.kept : 0;
     w->stats.wrong += found.wrong;
+    *job->doubts += found.untold;
     w->stats.damaged += damaged;
     w->stats.written += code == LK_OK && out.len > 0;
     w->stats.bytes += code == LK_OK ? out.len : 0;
@@ -415,6 +417,14 @@ void writer_wait(struct counts_writer *w)
     while (w->busy)
         pthread_cond_wait(&w->idle, &w->mutex);
     pthread_mutex_unlock(&w->mutex);
+}
+
+uint64_t writer_doubts(struct counts_writer *w, const uint64_t *doubts)
+{
+    pthread_mutex_lock(&w->mutex);
+    uint64_t sum = *doubts;
+    pthread_mutex_unlock(&w->mutex);
+    return sum;
 }
 
 void writer_stats(struct counts_writer *w, struct counts_stats *stats)

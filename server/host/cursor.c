@@ -576,6 +576,19 @@ const struct lk_err *cursor_error(struct cursor *c)
     return &c->err;
 }
 
+void cursor_distrust(struct cursor *c)
+{
+    bool saved = false; /* what it took from the counts by itself it finds when it hands it out */
+    for (uint32_t l = 0; l < c->recipe->lanes; l++)
+        saved = saved || (c->lane[l].lane != NULL && c->lane[l].began > 0);
+    if (!saved || c->untold || c->fail_step <= c->first_step)
+        return;
+    cursor_fail(c, c->first_step, LK_DATA_LOSS,
+                "a count that was kept is wrong (the log names the row), and may have entered the saved "
+                "state that this began with: ask again, and it is made without");
+    c->untold = true;
+}
+
 void cursor_waits_for(const struct cursor *c, uint64_t step, struct steps_cut cut,
                       struct lk_buf *out)
 {

@@ -105,6 +105,10 @@ const struct lk_lane *cursor_lane(const struct cursor *cursor, uint32_t lane);
  * not handed out. */
 void cursor_lane_totals(const struct cursor *cursor, uint32_t lane, struct lane_totals *ret_totals);
 
+/* A count that was kept has turned out to be wrong. If it may have entered the states that the lanes began with,
+ * no more is made of them: somebody hears of it as DATA_LOSS, and another cursor makes it anew. */
+void cursor_distrust(struct cursor *cursor);
+
 /* The last pump left off, so that others have a turn: pump it again soon. */
 bool cursor_hungry(const struct cursor *cursor);
 

@@ -124,10 +124,29 @@ static uint64_t progress_so_far(const struct engine *engine)
     return sum;
 }
 
+/* When kept counts turn out to be wrong nobody knows what they were used for: by streams of the same data,
+ * now or before the last start. */
+static void heed_doubts(struct engine *engine, struct served *served)
+{
+    uint64_t doubts = 0;
+    for (uint32_t d = 0; served->counts != NULL && d < served->stream.recipe->n_datasets; d++)
+        doubts += counts_doubts(served->counts[d]);
+    if (doubts == served->doubts)
+        return;
+    served->doubts = doubts;
+    if (engine->snapshots != NULL)
+        snapshots_forget(engine->snapshots, served->stream.order);
+    for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++)
+        if (served->cursor[i].cursor != NULL)
+            cursor_distrust(served->cursor[i].cursor);
+}
+
 static void turn(void *owner)
 {
     struct engine *engine = owner;
     uint32_t answered;
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        heed_doubts(engine, &engine->stream[s]);
     do { /* an answer may set a window free to move on */
         (void)requests_serve(engine); /* gives new requests a cursor */
         count_waiting(engine);

@@ -34,6 +34,7 @@ struct served {                /* a stream, served */
     struct slots *slots;
     struct counts_set **counts;   /* [n_datasets]; NULL: none */
     struct served_cursor *cursor; /* [cursors_max] */
+    uint64_t doubts;              /* of counts_doubts, those that were heeded */
     uint64_t batches, batches_shared, batches_training, ended;
 };
 

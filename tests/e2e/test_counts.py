@@ -274,6 +274,37 @@ def wrong_and_saved(box):
     lk.check(list((box.path / "snap").glob("*.lks")), "and snapshots are written again")
 
 
+def wrong_elsewhere(box):
+    """A snapshot made of a wrong count is not trusted any more once anybody measures that row."""
+    box.dataset("docs", lk.prose(4, 900, 300), 3)
+    stream = {"seed": 5, "lanes": 2, "batch": 4, "sequence": 64, "tokenizer": {"bytes": True, "append": "eos"},
+              "datasets": {"docs": {"path": "docs"}}, "order": {"block_rows": 16},
+              "pipeline": [{"shuffle": {"buffer": 300}}, {"pack": {"algorithm": "concat"}}]}
+    saved = {"snapshots": {"dir": "snap", "every": 5, "keep": 50}, "prefetch_steps": 2}
+    right = reference(box, stream, 120)
+    daemon = box.daemon(box.config(stream, "fill"), index=False)
+    lk.run_world(box, daemon, 1, 90, show="none")
+    pieces = json.loads(box.tool("trace", "80", "--config", box.path / "fill.yaml", "--json").stdout)["pieces"]
+    daemon.stop()
+    part = next((p for p in pieces if p["first"] == 0), pieces[1])
+    lk.check(planted(box, part, -1), "a count of a token too few is planted")
+    daemon = box.daemon(box.config(stream, **saved), index=False)
+    box.trainer(daemon, step=46, lookahead=0).get("next 15")
+    lk.wait_until(lambda: len(list((box.path / "snap").glob("*.lks"))) >= 2, 10, "snapshots written")
+    daemon.kill()
+    both = box.config(None, "both", streams={"s": stream, "other": {**stream, "seed": 6}}, **saved)
+    daemon = box.daemon(both, index=False)
+    trainer = box.trainer(daemon, stream="s", step=58, lookahead=0)
+    trainer.get("next 1")
+    # The row is measured in the window of another stream, which never heard of its count.
+    box.trainer(daemon, stream="other", step=0).get("next 900")
+    lk.wait_until(lambda: daemon.status()["counts"]["rows_wrong"] > 0, 10, "the contradiction found")
+    _, failure = trainer.do("next 40")
+    lk.check("DATA_LOSS" in str(failure) and "count that was kept is wrong" in str(failure), "the run that began at such a snapshot is told", failure)
+    got = [b["digest"] for b in box.trainer(daemon, stream="s", step=70).get("next 30")]
+    lk.same(got, right[70:100], "and another gets what it should be")
+
+
 def full(box):
     """RC-117, RC-120: no room, or no folder: it costs the counts, not the data."""
     stream = box.mixed()
@@ -463,4 +494,4 @@ def exact(box):
 
 
 if __name__ == "__main__":
-    lk.main([present, damage, stale, shared, killed, wrong, wrong_and_saved, full, measure, measure_stopped, measure_crash, exact])
+    lk.main([present, damage, stale, shared, killed, wrong, wrong_and_saved, wrong_elsewhere, full, measure, measure_stopped, measure_crash, exact])

@@ -157,6 +157,7 @@ void snapshots_stats(struct snapshots *snapshots, struct snapshots_stats *ret_st
 
 struct counts_set {
     uint32_t stream, dataset;
+    uint64_t doubts;
 };
 
 struct counts {
@@ -259,11 +260,17 @@ void counts_put(struct counts_set *set, uint64_t row, struct lk_count count)
     if (same)
         return;
     bool replaces = of->memory[row].known;
+    set->doubts += replaces;
     if (!sim->of.write_counts && !replaces)
         return;
     of->memory[row] = count;
     if (sim->of.write_counts)
         of->news[row] = true;
+}
+
+uint64_t counts_doubts(const struct counts_set *set)
+{
+    return set->doubts;
 }
 
 void counts_work(struct counts *counts)
