@@ -6,6 +6,7 @@
 const struct command *commands(void)
 {
     static const struct command table[] = {
+        {"init", cmd_init, "write a starting configuration for a folder of data", false},
         {"index", cmd_index, "make or verify the index of a dataset", false},
         {"config", cmd_config, "check a configuration; list all its keys", false},
         {"measure", cmd_measure, "count the tokens of all rows ahead of time; what datasets are made of", false},

@@ -28,6 +28,7 @@ int cmd_detokenize(int argc, char **argv, const struct listener *listener);
 int cmd_digest(int argc, char **argv, const struct listener *listener);
 int cmd_explain(int argc, char **argv, const struct listener *listener);
 int cmd_index(int argc, char **argv, const struct listener *listener);
+int cmd_init(int argc, char **argv, const struct listener *listener);
 int cmd_measure(int argc, char **argv, const struct listener *listener);
 int cmd_peek(int argc, char **argv, const struct listener *listener);
 int cmd_status(int argc, char **argv, const struct listener *listener);
