@@ -4,6 +4,7 @@
 #include "tests/lib/temp_dir.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 static const struct log quiet = {.level = LOG_LEVEL_ERROR};
 static const struct lk_digest order = {.lo = 1, .hi = 2};
@@ -191,6 +192,15 @@ START_TEST(old_ones_are_thinned_but_never_all_gone)
     for (uint64_t p = 100; p <= 20000; p += 100)
         write_state(s, 0, p);
     snapshots_close(s);
+    /* The last four, every other one of the four before, every fourth of the eight before these, … */
+    for (uint64_t number = 1; number <= 200; number++) {
+        char path[256];
+        uint64_t age = 200 - number, every = 1;
+        for (uint64_t from = 4; age >= from; from *= 2)
+            every *= 2;
+        path_of(0, 100 * number, path);
+        ck_assert_int_eq(access(path, F_OK) == 0, number % every == 0);
+    }
     s = open_here(4);
     ck_assert_uint_lt(count_files(), 30);
     for (uint64_t age = 100; age < 19000; age += 700) { /* never further than 2/keep of the age */
