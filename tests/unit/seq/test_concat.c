@@ -44,6 +44,8 @@ START_TEST(rc_072_a_long_document_is_cut_into_whole_sequences_and_its_tail_count
     ck_assert_str_eq(concat(4, false, (uint32_t[]){11, 2}, 2, &text, &counts),
                      "0:0+4 / 0:4+4 / 0:8+3 1:0+1");
     ck_assert_uint_eq(counts.lost, 1);
+    ck_assert_uint_eq(counts.cuts, 3);
+    ck_assert_uint_eq(counts.forced_cuts, 2); /* those of the record that is longer than a sequence */
     lk_buf_done(&text);
 }
 END_TEST
@@ -56,6 +58,7 @@ START_TEST(rc_073_edges_that_coincide_neither_lose_nor_repeat_nor_leave_empty_pi
                      "0:0+4 / 1:0+4 / 2:0+3 3:0+1 / 3:1+4");
     ck_assert_uint_eq(counts.lost, 1);
     ck_assert_uint_eq(counts.cuts, 1);
+    ck_assert_uint_eq(counts.forced_cuts, 0);
     lk_buf_done(&text);
 }
 END_TEST
