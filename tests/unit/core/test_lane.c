@@ -275,8 +275,10 @@ static enum lk_code load_copy(uint32_t number, const void *bytes, size_t n)
     memcpy(copy, bytes, n);
     copy = lk_resize(copy, n > 0 ? n : 1, 1);
     enum lk_code code = lane_load(lane, copy, n, &err);
-    if (code == LK_OK)
+    if (code == LK_OK) {
+        lane_check(lane); /* what is taken holds together, whatever it says */
         draw_what_waits(lane);
+    }
     lane_free(lane);
     free(copy);
     return code;
