@@ -1,5 +1,5 @@
 /*
- * Closing an nng socket, for worker and server alike.
+ * Closing an nng socket, as workers on other machines have.
  *
  * nng 1.5.2 (Debian 12) never finishes when it closes a connection in the very moment between the
  * head and the body of an incoming message, and then nothing else of nng in the process is closed

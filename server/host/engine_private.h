@@ -1,5 +1,5 @@
 /* What the files of the engine share: engine.c (wiring, turns), requests.c (calls that wait),
- * reply.c (batches as answers), report.c (status, metrics, health). */
+ * places.c (who has which cursor), reply.c (batches as answers), report.c (status, metrics, health). */
 #ifndef LK_HOST_ENGINE_PRIVATE_H
 #define LK_HOST_ENGINE_PRIVATE_H
 
@@ -20,6 +20,7 @@
 struct served_cursor {
     struct cursor *cursor;     /* NULL: free place */
     int64_t made_ms, last_use_ms, last_answer_ms;
+    int64_t late_ms;           /* when a request was given up that waited for it */
     uint32_t peer;             /* that asked it last */
     uint64_t served;           /* requests it was given */
     uint64_t answered;         /* … and that it had the rows for */
@@ -33,8 +34,9 @@ struct served {                /* a stream, served */
     struct errand *orphans;
     struct slots *slots;
     struct counts_set **counts;   /* [n_datasets]; NULL: none */
-    struct served_cursor *cursor; /* [cursors_max] */
     uint64_t doubts;              /* of counts_doubts, those that were heeded */
+    struct served_cursor *cursor; /* [cursors_max] */
+    int64_t turn_ms, lacking_ms;  /* how long a turn is, and when somebody last lacked a cursor: places.c */
     uint64_t batches, batches_shared, batches_training, ended;
 };
 
@@ -87,6 +89,15 @@ void requests_receive(struct engine *engine);              /* new calls from the
 uint32_t requests_serve(struct engine *engine);            /* answers what can be answered; how many */
 void requests_close(struct engine *engine);
 int64_t requests_oldest_ms(const struct engine *engine);   /* age; 0 when none waits */
+
+/* places.c */
+#define PLACES_AGAIN_MS 1000 /* within this time who was late has asked again, if ever */
+#define PLACES_LOOK_MS 500   /* how often whoever has no cursor is looked after */
+void places_find(struct engine *engine, struct request *request); /* sets request->at, if there is a cursor for it */
+void places_answered(struct engine *engine, const struct request *request); /* its cursor has its rows */
+void places_late(struct engine *engine, const struct request *request, struct lk_buf *why); /* appends what it lacks */
+void places_turn(struct engine *engine, uint32_t stream); /* gives a cursor to another, if it is time to */
+void places_gone(struct engine *engine, uint32_t peer);
 
 /* reply.c */
 void reply_batch(struct engine *engine, struct request *request, uint32_t slot);

@@ -1,7 +1,7 @@
 /*
- * Requests that wait for rows of a step: GetBatch, Trace and Digest. Each is given the cursor that has
- * least far to run (or a new one, by seeking), and is answered when its rows are ready, when the
- * stream ends before them, when something fails, or when its deadline comes, with the cause.
+ * Requests that wait for rows of a step: GetBatch, Trace and Digest. Each is given a cursor (places.c), and
+ * is answered when its rows are ready, when the stream ends before them, when something fails, or when its
+ * deadline comes, with the cause.
  */
 #include "host/engine_private.h"
 #include "proto/state.h"
@@ -12,164 +12,6 @@
 #include <string.h>
 
 #define EVENTS_A_TURN 64 /* then everybody else has a turn: a busy caller must not hold up the loop */
-#define IDLE_MS 60000 /* a cursor that nobody has asked for so long is the first to go */
-
-/* Finding a cursor ---------------------------------------------------------------------------- */
-
-/*
- * There are cursors_max of them, and whoever may ask can ask for steps that take hours. So one that has
- * given rows several times of late, which is what a training run's does, is kept for who uses it, also
- * while nobody waits for it; and one that has given nothing for seconds is taken away from those who wait
- * for it when others wait for one. What it has done is in the snapshots, if there are any.
- */
-#define PROVEN 4            /* answers */
-#define IN_USE_MS 10000     /* since the last of them */
-#define FRUITLESS_MS 3000
-#define LOOK_MS 500
-
-static bool in_use(const struct engine *engine, const struct served_cursor *at)
-{
-    return at->answered >= PROVEN && loop_now_ms(engine->config.loop) - at->last_answer_ms < IN_USE_MS;
-}
-
-/* Is @a to go rather than @b? One that has been idle for long, the longest first; else the one that has
- * served least: a glance at some old step must not cost a training run its cursor. */
-static bool goes_before(const struct engine *engine, const struct served_cursor *a,
-                        const struct served_cursor *b)
-{
-    int64_t idle = loop_now_ms(engine->config.loop) - IDLE_MS;
-    bool a_idle = a->last_use_ms < idle, b_idle = b->last_use_ms < idle;
-    if (a_idle != b_idle)
-        return a_idle;
-    if (!a_idle && a->served != b->served)
-        return a->served < b->served;
-    return a->last_use_ms < b->last_use_ms;
-}
-
-/* One that nobody waits for, and that others do not use; @also: or do. NULL: there is none. */
-static struct served_cursor *dispensable(const struct engine *engine, struct served *served, uint32_t peer,
-                                         bool also)
-{
-    struct served_cursor *place = NULL;
-    for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++) {
-        struct served_cursor *at = &served->cursor[i];
-        if (at->waiting == 0 && (also || at->peer == peer || !in_use(engine, at)) &&
-            (place == NULL || goes_before(engine, at, place)))
-            place = at;
-    }
-    return place;
-}
-
-/* A place for a new cursor: a free one, or that of a cursor which can be spared; NULL: none now. */
-static struct served_cursor *find_place(const struct engine *engine, struct served *served, uint32_t peer)
-{
-    bool all_in_use = true;
-    for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++) {
-        if (served->cursor[i].cursor == NULL)
-            return &served->cursor[i];
-        all_in_use = all_in_use && in_use(engine, &served->cursor[i]);
-    }
-    return dispensable(engine, served, peer, all_in_use);
-}
-
-static struct served_cursor *nearest(const struct engine *engine, struct served *served,
-                                     const struct request *request, uint64_t *ret_distance)
-{
-    struct served_cursor *best = NULL;
-    *ret_distance = UINT64_MAX;
-    for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++) {
-        struct served_cursor *at = &served->cursor[i];
-        if (at->cursor == NULL)
-            continue;
-        uint64_t distance = cursor_distance(at->cursor, request->step, request->cut);
-        if (distance < *ret_distance) {
-            *ret_distance = distance;
-            best = at;
-        }
-    }
-    return best;
-}
-
-/*
- * Sets request->at, unless every cursor is busy with other requests. A cursor is never moved further
- * than its window is long, since others may be using it: what is further away gets a cursor of its own,
- * which begins where the nearest one stands, or at a snapshot.
- */
-static void find_cursor(struct engine *engine, struct request *request)
-{
-    struct served *served = &engine->stream[request->stream];
-    uint64_t distance;
-    struct served_cursor *at = nearest(engine, served, request, &distance);
-    if (at == NULL || distance > cursor_reach(at->cursor)) {
-        struct served_cursor *place = find_place(engine, served, request->call->peer);
-        if (place == NULL)
-            return;
-        struct cursor *made = cursor_new(&served->context, request->step, request->cut,
-                                         at != NULL ? at->cursor : NULL);
-        cursor_free(place->cursor);
-        struct served_cursor before = *place;
-        *place = (struct served_cursor){.cursor = made, .made_ms = loop_now_ms(engine->config.loop)};
-        if (before.peer == request->call->peer) { /* who seeks keeps its place */
-            place->answered = before.answered;
-            place->last_answer_ms = before.last_answer_ms;
-        }
-        at = place;
-    }
-    at->last_use_ms = loop_now_ms(engine->config.loop);
-    at->served++;
-    at->waiting++;
-    at->peer = request->call->peer;
-    request->at = at;
-    cursor_ask(at->cursor, request->step, request->cut);
-}
-
-/* Of the requests that have been without a cursor for long, one whose peer waits for the fewest. */
-static struct request *least_demanding(const struct engine *engine, uint32_t stream, int64_t now)
-{
-    struct request *least = NULL;
-    uint32_t fewest = UINT32_MAX;
-    for (struct request *r = engine->waiting; r != NULL; r = r->next) {
-        uint32_t n = 0;
-        if (r->stream != stream || r->at != NULL || now - r->call->received_ms < FRUITLESS_MS)
-            continue;
-        for (const struct request *other = engine->waiting; other != NULL && n < fewest; other = other->next)
-            n += other->call->peer == r->call->peer;
-        if (n < fewest) {
-            fewest = n;
-            least = r;
-        }
-    }
-    return least;
-}
-
-/* The cursor that has given nothing for longest to those who wait for it, if that is long; or NULL. */
-static struct served_cursor *fruitless(const struct engine *engine, struct served *served, int64_t now)
-{
-    struct served_cursor *found = NULL;
-    for (uint32_t i = 0; i < engine->config.config->runtime.cursors_max; i++) {
-        struct served_cursor *at = &served->cursor[i];
-        if (at->cursor != NULL && now - at->made_ms >= FRUITLESS_MS &&
-            now - at->last_answer_ms >= FRUITLESS_MS && (found == NULL || at->made_ms < found->made_ms))
-            found = at;
-    }
-    return found;
-}
-
-/* Takes a cursor from those whom it has kept waiting, for one who has none. */
-static void relieve(struct engine *engine, uint32_t stream)
-{
-    int64_t now = loop_now_ms(engine->config.loop);
-    struct served_cursor *at = fruitless(engine, &engine->stream[stream], now);
-    struct request *next = at == NULL ? NULL : least_demanding(engine, stream, now);
-    if (next == NULL)
-        return;
-    for (struct request *r = engine->waiting; r != NULL; r = r->next)
-        if (r->at == at)
-            r->at = NULL;
-    cursor_free(at->cursor);
-    *at = (struct served_cursor){.cursor = NULL};
-    find_cursor(engine, next);
-}
 
 /* Answering ----------------------------------------------------------------------------------- */
 
@@ -257,7 +99,7 @@ static bool serve(struct engine *engine, struct request *request)
 {
     for (;;) {
         if (request->at == NULL)
-            find_cursor(engine, request);
+            places_find(engine, request);
         if (request->at == NULL)
             return false;
         uint32_t slot;
@@ -269,8 +111,7 @@ static bool serve(struct engine *engine, struct request *request)
             request->at = NULL;
             continue;
         case CURSOR_READY:
-            request->at->answered++;
-            request->at->last_answer_ms = loop_now_ms(engine->config.loop);
+            places_answered(engine, request);
             if (answer_ready(engine, request, slot))
                 return true;
             continue; /* a Digest goes on with its next step */
@@ -303,10 +144,7 @@ static struct request *request_unlink(struct engine *engine, struct request **li
 static void answer_late(struct engine *engine, struct request *request)
 {
     struct lk_buf cause = {0};
-    if (request->at != NULL)
-        cursor_waits_for(request->at->cursor, request->step, request->cut, &cause);
-    else
-        lk_buf_puts(&cause, "a cursor: all of them serve other requests (runtime.cursors_max)");
+    places_late(engine, request, &cause);
     engine->timed_out++;
     rpc_fail(request->call, LK_DEADLINE_EXCEEDED, "the deadline came before the rows were ready",
              lk_buf_cstr(&cause));
@@ -323,7 +161,7 @@ uint32_t requests_serve(struct engine *engine)
     int64_t now = loop_now_ms(engine->config.loop), next = INT64_MAX;
     uint32_t answered = 0;
     for (uint32_t i = 0; i < engine->n_streams && engine->waiting != NULL; i++)
-        relieve(engine, i);
+        places_turn(engine, i);
     struct request **link = &engine->waiting;
     while (*link != NULL) {
         struct request *request = *link;
@@ -346,8 +184,8 @@ uint32_t requests_serve(struct engine *engine)
         }
         if (deadline != 0 && deadline < next)
             next = deadline;
-        if (request->at == NULL && now + LOOK_MS < next)
-            next = now + LOOK_MS; /* by then a cursor may have proved fruitless */
+        if (request->at == NULL && now + PLACES_LOOK_MS < next)
+            next = now + PLACES_LOOK_MS; /* by then somebody's turn may be over */
         link = &request->next;
     }
     loop_clear(engine->config.loop, &engine->deadline);
@@ -591,6 +429,7 @@ static void receive(struct engine *engine, struct rpc_call *call)
 static void forget_peer(struct engine *engine, uint32_t peer)
 {
     struct request **link = &engine->waiting;
+    places_gone(engine, peer);
     while (*link != NULL) {
         if ((*link)->call->peer != peer) {
             link = &(*link)->next;

@@ -220,6 +220,14 @@ static void ask_badly(struct sim *sim, uint32_t i)
     fake_call_send(sim, call, n);
 }
 
+void actor_wants(struct sim *sim, uint32_t trainer, uint64_t step)
+{
+    sim->trainer[trainer].mode = MODE_RUN;
+    sim->trainer[trainer].world = 1;
+    sim->trainer[trainer].step[0] = step;
+    ask_batch(sim, trainer);
+}
+
 void actor_asks(struct sim *sim)
 {
     uint32_t i = any_trainer(sim);

@@ -87,18 +87,24 @@ static void describe(void *owner, const char *format, ...)
     sim_note(owner, "%s", line);
 }
 
-bool sim_run(struct sim *sim, uint64_t seed, bool verbose)
+bool sim_run(struct sim *sim, uint64_t seed, bool turning, bool verbose)
 {
     memset(sim, 0, sizeof *sim);
     sim->verbose = verbose;
     the_sim = sim;
     gen_case(seed, &sim->of);
+    if (turning)
+        turns_case(&sim->of);
     gen_describe(&sim->of, describe, sim);
     if (setjmp(sim->failed) != 0)
         return false; /* what it holds is lost: nobody knows in which state it is */
     world_begin(sim);
-    world_events(sim);
-    world_calm(sim);
+    if (turning && sim->engine != NULL) {
+        turns(sim);
+    } else {
+        world_events(sim);
+        world_calm(sim);
+    }
     world_done(sim);
     return true;
 }
@@ -115,7 +121,7 @@ struct shared {
 struct options {
     uint64_t from, to;
     uint32_t jobs;
-    bool verbose, hash, first;
+    bool verbose, hash, first, turns;
 };
 
 static void count_failure(struct shared *shared, const struct options *options)
@@ -130,7 +136,7 @@ static void run_one(struct shared *shared, uint64_t seed, const struct options *
     static struct sim sim;
     struct itimerval limit = {.it_value = {.tv_sec = SEED_SECONDS}};
     (void)setitimer(ITIMER_VIRTUAL, &limit, NULL);
-    bool good = sim_run(&sim, seed, options->verbose);
+    bool good = sim_run(&sim, seed, options->turns, options->verbose);
     if (!good) {
         printf("seed %" PRIu64 ": event %" PRIu64 ": %s\n", seed, sim.events, sim.failure);
         count_failure(shared, options);
@@ -198,7 +204,7 @@ static void run_jobs(struct shared *shared, const struct options *options)
 static int usage(void)
 {
     fprintf(stderr, "usage: sim [--seeds A..B | --seed N] [--jobs N] [--first] [--perturb N] [--hash] "
-                    "[--verbose]\n");
+                    "[--turns] [--verbose]\n");
     return 2;
 }
 
@@ -213,6 +219,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->hash = true;
         } else if (strcmp(argv[i], "--first") == 0) {
             options->first = true;
+        } else if (strcmp(argv[i], "--turns") == 0) {
+            options->turns = true;
         } else if (strcmp(argv[i], "--seed") == 0 && ++i > 0) {
             options->from = strtoull(value, &end, 10);
             options->to = options->from + 1;

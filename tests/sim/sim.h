@@ -137,7 +137,7 @@ struct sim {
 struct sim *sim_now(void);
 
 /* main.c: runs one seed. False: it failed, and sim->failure says how. */
-bool sim_run(struct sim *sim, uint64_t seed, bool verbose);
+bool sim_run(struct sim *sim, uint64_t seed, bool turning, bool verbose);
 
 /* Into the event log: hashed always, printed when verbose. */
 void sim_note(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -149,6 +149,12 @@ void world_begin(struct sim *sim);
 void world_events(struct sim *sim);  /* as many as the case has */
 void world_calm(struct sim *sim);    /* no more faults: everything asked for must be answered */
 void world_done(struct sim *sim);    /* frees; safe after a failure */
+void world_restart(struct sim *sim); /* the daemon ends, and another begins */
+void world_end(struct sim *sim);     /* it ends */
+
+/* turns.c: another story than events and calm. */
+void turns_case(struct sim_case *sim); /* makes it one for that */
+void turns(struct sim *sim);
 
 /* fake_loop.c */
 void fake_turn(struct sim *sim, bool hear);
@@ -182,6 +188,7 @@ void fake_leases_forget(struct sim *sim);
 /* actors.c */
 void actors_begin(struct sim *sim);
 void actor_asks(struct sim *sim);
+void actor_wants(struct sim *sim, uint32_t trainer, uint64_t step); /* asks for all of that one */
 void actor_releases(struct sim *sim);
 void actor_joins_or_leaves(struct sim *sim);
 void actor_drops(struct sim *sim);
@@ -194,6 +201,7 @@ void check_trace(struct sim *sim, const struct sim_call *call, const Lk__TraceRe
 void check_digests(struct sim *sim, const struct sim_call *call, const Lk__DigestReply *reply);
 void check_refusal(struct sim *sim, const struct sim_call *call, enum lk_code code, const char *detail);
 void check_lease(struct sim *sim, const struct sim_lease *lease);
+void check_saver(struct sim *sim, uint32_t stream, uint32_t lane, uint64_t position);
 uint64_t check_lease_hash(const struct sim *sim, const struct sim_lease *lease);
 void check_world(struct sim *sim, bool all); /* invariants; all: the slow ones, too */
 

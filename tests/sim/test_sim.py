@@ -29,6 +29,9 @@ def main():
     code, out = run("--seeds", f"0..{seeds}", "--jobs", 2)
     print(out, end="")
     failed |= code != 0 or f"seeds={seeds} " not in out
+    code, out = run("--turns", "--seeds", f"0..{min(seeds, 60)}", "--jobs", 2)
+    print(f"more far steps than cursors: {out}", end="")
+    failed |= code != 0
     for line in (here / "regressions").read_text().splitlines():
         if line and not line.startswith("#"):
             code, out = run("--seed", line.split()[0])

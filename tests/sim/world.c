@@ -196,6 +196,18 @@ void world_calm(struct sim *sim)
     stop(sim, false);
 }
 
+void world_end(struct sim *sim)
+{
+    if (sim->engine != NULL)
+        stop(sim, false);
+}
+
+void world_restart(struct sim *sim)
+{
+    world_end(sim);
+    start(sim);
+}
+
 void world_done(struct sim *sim)
 {
     if (sim->loop != NULL)
