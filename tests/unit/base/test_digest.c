@@ -23,6 +23,17 @@ START_TEST(empty_input_has_the_published_value)
 }
 END_TEST
 
+START_TEST(bytes_round_trip)
+{
+    uint8_t bytes[16];
+    struct lk_digest d = {.lo = 0x1122334455667788u, .hi = 0x99aabbccddeeff00u};
+    lk_digest_put(d, bytes);
+    ck_assert_uint_eq(bytes[0], 0x88);
+    ck_assert_uint_eq(bytes[15], 0x99);
+    ck_assert(lk_digest_equal(lk_digest_get(bytes), d));
+}
+END_TEST
+
 START_TEST(hex_of_another_length_or_alphabet_is_refused)
 {
     char hex[LK_DIGEST_HEX + 1] = "0123456789abcdef0123456789abcdef";
@@ -46,6 +57,8 @@ START_TEST(addition_carries_and_commutes)
     ck_assert_uint_eq(sum.lo, 1);
     ck_assert_uint_eq(sum.hi, 5);
     ck_assert(lk_digest_equal(sum, lk_digest_add(b, a)));
+    ck_assert(!lk_digest_equal(sum, (struct lk_digest){.lo = 1, .hi = 6}));
+    ck_assert(!lk_digest_equal(sum, (struct lk_digest){.lo = 2, .hi = 5}));
 }
 END_TEST
 
@@ -55,6 +68,7 @@ Suite *suite(void)
     TCase *t = tcase_create("digest");
     tcase_add_test(t, hex_round_trip_keeps_both_halves);
     tcase_add_test(t, empty_input_has_the_published_value);
+    tcase_add_test(t, bytes_round_trip);
     tcase_add_test(t, hex_of_another_length_or_alphabet_is_refused);
     tcase_add_test(t, addition_carries_and_commutes);
     suite_add_tcase(s, t);

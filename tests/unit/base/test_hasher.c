@@ -33,6 +33,7 @@ START_TEST(a_new_one_is_ready)
 {
     struct lk_hasher *hasher = lk_hasher_new();
     ck_assert_uint_eq(lk_hasher_hash32(hasher), lk_hash32("", 0));
+    lk_hasher_put(hasher, NULL, 0);
     lk_hasher_put(hasher, "x", 1);
     ck_assert_uint_eq(lk_hasher_hash32(hasher), lk_hash32("x", 1));
     lk_hasher_free(hasher);

@@ -373,7 +373,8 @@ END_TEST
 START_TEST(integers_outside_their_range_are_refused)
 {
     static const char *const texts[] = {"301", "-1", "-0", "1.0", "1e2", "18446744073709551616",
-                                        "99999999999999999999999", "\"1\"", "null"};
+                                        "99999999999999999999999",
+                                        "99999999999999999999999999999999999999999999999999", "\"1\"", "null"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct lk_json json;
         struct lk_err err;
@@ -422,7 +423,7 @@ START_TEST(quoting_round_trips_and_replaces_what_is_no_utf8)
         const char *bytes;
         size_t marks;
     } forms[] = {{"\xb2", 1}, {"\xc0\xaf", 2}, {"\xe2\x82", 1}, {"\xed\xa0\xbd\xed\xb8\x80", 6},
-                 {"\xf4\x90\x80\x80", 4}, {"\xf0\x9f\x98", 1}, {"\xf0\x9f\x98\x80", 0}};
+                 {"\xf4\x90\x80\x80", 4}, {"\xf0\x9f\x98", 1}, {"\xf0\x9f" "A", 1}, {"\xf0\x9f\x98" "A", 1}, {"\xf0\x9f\x98\x80", 0}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         size_t marks = 0;
         quoted.len = 0;

@@ -117,6 +117,11 @@ START_TEST(borrowed_memory_that_was_not_used_is_left_at_once)
     lk_tokens_borrow(&tokens, place, 2);
     ck_assert_ptr_ne(lk_tokens_room(&tokens, 5), place);
     ck_assert(!tokens.borrowed);
+    lk_tokens_borrow(&tokens, place, 2);
+    lk_tokens_push(&tokens, 7);
+    lk_tokens_done(&tokens); /* which frees nothing that was borrowed */
+    ck_assert_uint_eq(place[0], 7);
+    ck_assert_ptr_nonnull(lk_tokens_room(&tokens, 0));
     lk_tokens_done(&tokens);
 }
 END_TEST

@@ -255,6 +255,33 @@ START_TEST(a_repeated_dataset_that_yields_no_token_is_an_error_and_no_loop)
 }
 END_TEST
 
+START_TEST(no_slice_has_more_rows_than_there_is_room_for_and_what_has_ended_plans_none)
+{
+    struct lk_slice slice;
+    struct lk_item item;
+    begin();
+    struct lk_dataset_recipe *dataset = synth_dataset(&s, 1, 200000);
+    dataset->epochs = 1;
+    dataset->then = LK_THEN_STOP;
+    start();
+    do
+        ck_assert(source_plan(source, 0, UINT64_MAX, UINT32_MAX, &slice));
+    while (slice.n < LK_SLICE_ROWS_MAX && source_planned(source, 0) < LK_SLICES_MAX);
+    ck_assert_uint_eq(slice.n, LK_SLICE_ROWS_MAX);
+    end();
+
+    begin();
+    add_ids(1, 1, LK_THEN_STOP);
+    add_ids(9, 1, LK_THEN_STOP);
+    start();
+    while (next(&item) == SEQ_OK)
+        continue;
+    for (uint32_t d = 0; d < 2; d++)
+        ck_assert(!source_plan(source, d, UINT64_MAX, 1, &slice));
+    end();
+}
+END_TEST
+
 START_TEST(slices_are_of_one_block_in_drawn_order_and_within_their_limits)
 {
     struct lk_slice slice;
@@ -339,6 +366,7 @@ Suite *suite(void)
     tcase_add_test(t, shares_of_many_in_surviving_tokens_are_within_one_record_at_every_moment);
     tcase_add_test(t, dropped_rows_are_counted_listed_in_order_and_cost_nothing);
     tcase_add_test(t, a_repeated_dataset_that_yields_no_token_is_an_error_and_no_loop);
+    tcase_add_test(t, no_slice_has_more_rows_than_there_is_room_for_and_what_has_ended_plans_none);
     tcase_add_test(t, slices_are_of_one_block_in_drawn_order_and_within_their_limits);
     tcase_add_test(t, late_repeated_and_unknown_measures_are_ignored);
     tcase_add_test(t, rc_085_a_thousand_rows_asked_for_far_beyond_their_number_go_round);

@@ -20,6 +20,13 @@ START_TEST(a_long_record_becomes_parts_in_order_and_the_rest)
 }
 END_TEST
 
+START_TEST(parts_take_no_memory_of_their_own)
+{
+    const struct seq_params params = {.max_tokens = 4, .bounds.datasets = 1};
+    ck_assert_uint_eq(seq_table[SEQ_SPLIT]->bound(&params), 0);
+}
+END_TEST
+
 START_TEST(records_up_to_the_limit_pass_whole)
 {
     struct lk_buf text = {0};
@@ -50,6 +57,7 @@ Suite *suite(void)
     Suite *s = suite_create("seq/split");
     TCase *t = tcase_create("split");
     tcase_add_test(t, a_long_record_becomes_parts_in_order_and_the_rest);
+    tcase_add_test(t, parts_take_no_memory_of_their_own);
     tcase_add_test(t, records_up_to_the_limit_pass_whole);
     tcase_add_test(t, a_limit_of_one_token_gives_every_token_alone);
     tcase_add_test(t, nothing_comes_of_nothing);
