@@ -412,6 +412,18 @@ static void check_files(struct sim *sim)
     }
 }
 
+/* Some cursor stands there that nothing is known to be wrong with: what a failed one was made of may be. */
+void check_saver(struct sim *sim, uint32_t stream, uint32_t lane, uint64_t position)
+{
+    for (uint32_t i = 0; i < sim->of.cursors_max; i++) {
+        const struct cursor *cursor = sim->engine->stream[stream].cursor[i].cursor;
+        if (cursor != NULL && cursor->fail_step == UINT64_MAX && cursor->lane[lane].lane != NULL &&
+            lane_position(cursor->lane[lane].lane) == position)
+            return;
+    }
+    sim_fail(sim, "snapshot: lane %u position %" PRIu64 " is saved by a cursor that has failed", lane, position);
+}
+
 static void check_calls(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->n_calls; i++) {

@@ -81,6 +81,7 @@ void snapshots_write(struct snapshots *snapshots, const struct lk_recipe *recipe
         sim_fail(sim, "snapshot: every %" PRIu64, every);
     sim_note(sim, "snapshot of stream %u lane %u position %" PRIu64 ": %zu bytes %016" PRIx64, stream, lane,
              position, state->len, hash);
+    check_saver(sim, stream, lane, position);
     if (!sim->misled)
         check_truth(sim, stream, lane, position, hash);
     snapshots->stats.written++;
