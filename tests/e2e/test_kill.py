@@ -138,6 +138,16 @@ def daemons(box):
         lk.check(not box.left_processes(), f"{name}: no process is left", box.left_processes)
 
 
+def stopped_workers(box):
+    """RC-125: workers die with a killed daemon, also those that stand still and see no connection close."""
+    daemon = box.serve(box.mixed(100), workers=2)
+    lk.wait_until(lambda: daemon.log().count("worker_ready") == 2, 20, "two workers")
+    for pid in daemon.workers():
+        os.kill(pid, signal.SIGSTOP)
+    daemon.kill()
+    lk.check(not box.left_processes(), "stopped workers die with their daemon", box.left_processes)
+
+
 def terminate(box):
     """RC-125: SIGTERM at any moment, and twice."""
     stream = box.mixed()
@@ -387,4 +397,4 @@ def reversed_digest(digest):
 
 
 if __name__ == "__main__":
-    lk.main([daemons, reconnect, terminate, quit_at_once, terminal, sixteen, same_place_twice, other_data, ignored_children])
+    lk.main([daemons, stopped_workers, reconnect, terminate, quit_at_once, terminal, sixteen, same_place_twice, other_data, ignored_children])
