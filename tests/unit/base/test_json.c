@@ -305,6 +305,8 @@ START_TEST(another_type_than_is_wanted_is_refused_and_named)
         {"fals", "expected", read_a_bool}, {"tru", "expected", read_a_bool},
         {"\"\"", "an object", lk_json_enter}, {"", "a string", read_a_string},
         {"\x7f", "a string", read_a_string},   {" ", "a boolean", read_a_bool},
+        {"\x01", "a string", read_a_string},   {"45", "a string", read_a_string},
+        {"                 \n                    \t1", "byte 39", read_a_string},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lk_json json;

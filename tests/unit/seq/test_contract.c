@@ -216,12 +216,39 @@ START_TEST(a_flipped_bit_in_its_state_is_refused_or_makes_another_sound_state)
 }
 END_TEST
 
+/* dataset, epoch, row, first, tokens */
+START_TEST(a_saved_span_that_cannot_be_is_refused)
+{
+    static const uint64_t rows[DATASETS] = {5, 5, 5};
+    static const struct {
+        uint64_t field[5];
+        bool good;
+    } cases[] = {
+        {{0, 0, 4, 0, 1}, true},          {{DATASETS, 0, 4, 0, 1}, false},    {{1, UINT32_MAX, 0, 0, 1}, true},
+        {{0, 1ull << 32, 0, 0, 1}, false}, {{0, 0, 5, 0, 1}, false},           {{0, 0, 0, 0, 0}, false},
+        {{0, 0, 0, 1, UINT32_MAX}, false}, {{0, 0, 0, 0, UINT32_MAX}, true},   {{0, 0, 0, UINT32_MAX, 1}, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lk_buf saved = {0};
+        struct lk_span span;
+        for (int f = 0; f < 5; f++)
+            lk_buf_put_varint(&saved, cases[i].field[f]);
+        struct lk_reader in = lk_reader_of(saved.data, saved.len);
+        const struct seq_bounds bounds = {.datasets = DATASETS, .rows = rows};
+        ck_assert_int_eq(seq_get_span(&in, &bounds, &span), cases[i].good);
+        ck_assert_int_eq(in.bad, !cases[i].good);
+        lk_buf_done(&saved);
+    }
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("seq/contract");
     TCase *t = tcase_create("contract");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, the_table_is_complete_and_names_are_distinct);
+    tcase_add_test(t, a_saved_span_that_cannot_be_is_refused);
     tcase_add_loop_test(t, an_input_that_has_to_be_waited_for_changes_nothing, 0, VARIANTS);
     tcase_add_loop_test(t, after_the_end_it_stays_ended_and_holds_nothing, 0, VARIANTS);
     tcase_add_loop_test(t, saved_and_loaded_after_any_prefix_it_goes_on_the_same, 0, VARIANTS);

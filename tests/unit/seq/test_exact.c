@@ -238,6 +238,37 @@ START_TEST(groups_never_share_a_sequence)
 }
 END_TEST
 
+/* More records wait than there was room for at first, in one group and in both together. */
+START_TEST(a_pool_grows_and_keeps_what_waits)
+{
+    enum { MANY = 3000 };
+    uint32_t *tokens = lk_zalloc(MANY, sizeof *tokens), *dataset = lk_zalloc(MANY, sizeof *dataset);
+    for (uint32_t i = 0; i < MANY; i++) {
+        tokens[i] = 1 + i * 7919 % 50;
+        dataset[i] = i % 3 == 0;
+    }
+    struct trial t;
+    struct lk_item item;
+    trial_init(&t, SEQ_EXACT,
+               &(struct seq_params){.sequence = 64, .pool = 900, .groups = 2, .group_of = group_of,
+                                    .pad_tail = true, .bounds.datasets = 2},
+               &(struct feed){.tokens = tokens, .dataset = dataset, .n = MANY, .wants = true});
+    bool *seen = lk_zalloc(MANY, sizeof *seen);
+    while (trial_next(&t, &item) == SEQ_OK) {
+        t.ops->check(t.stage);
+        for (uint32_t i = 0; i < item.n; i++)
+            seen[item.span[i].row] = true;
+    }
+    ck_assert_uint_eq(t.out, t.feed.fed);
+    for (uint32_t i = 0; i < MANY; i++)
+        ck_assert(seen[i]);
+    trial_done(&t);
+    free(tokens);
+    free(dataset);
+    free(seen);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("seq/exact");
@@ -249,6 +280,7 @@ Suite *suite(void)
     tcase_add_test(t, the_oldest_opens_the_next_sequence_and_is_cut_where_nothing_fits);
     tcase_add_test(t, a_longer_record_gives_whole_sequences_at_once_until_its_rest_fits);
     tcase_add_test(t, groups_never_share_a_sequence);
+    tcase_add_test(t, a_pool_grows_and_keeps_what_waits);
     suite_add_tcase(s, t);
     return s;
 }
