@@ -19,6 +19,7 @@
 #define IN_USE_MS 60000     /* … so long after the last of them: a step of a large model takes its time */
 #define TURN_MIN_MS 3000
 #define TURN_MAX_MS 60000
+#define PEER_BITS 10        /* of a hash of peers */
 
 static uint32_t places_of(const struct engine *engine)
 {
@@ -182,22 +183,23 @@ void places_gone(struct engine *engine, uint32_t peer)
 
 /* Turns ----------------------------------------------------------------------------------------- */
 
-/* Of the requests that have been without a cursor for long, one whose peer waits for the fewest. */
+static uint32_t peer_hash(const struct request *request)
+{
+    return (uint32_t)(request->call->peer * UINT32_C(2654435761)) >> (32 - PEER_BITS);
+}
+
+/* Of the requests that have been without a cursor for long, one whose peer waits for the fewest. (Peers that
+ * share a hash count as one: there may be very many requests, and nobody is owed the difference.) */
 static struct request *least_demanding(const struct engine *engine, uint32_t stream, int64_t now)
 {
+    uint32_t asks[1u << PEER_BITS] = {0};
     struct request *least = NULL;
-    uint32_t fewest = UINT32_MAX;
-    for (struct request *r = engine->waiting; r != NULL; r = r->next) {
-        uint32_t n = 0;
-        if (r->stream != stream || r->at != NULL || now - r->call->received_ms < TURN_MIN_MS)
-            continue;
-        for (const struct request *other = engine->waiting; other != NULL && n < fewest; other = other->next)
-            n += other->call->peer == r->call->peer;
-        if (n < fewest) {
-            fewest = n;
+    for (const struct request *r = engine->waiting; r != NULL; r = r->next)
+        asks[peer_hash(r)]++;
+    for (struct request *r = engine->waiting; r != NULL; r = r->next)
+        if (r->stream == stream && r->at == NULL && now - r->call->received_ms >= TURN_MIN_MS &&
+            (least == NULL || asks[peer_hash(r)] < asks[peer_hash(least)]))
             least = r;
-        }
-    }
     return least;
 }
 
