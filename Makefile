@@ -345,9 +345,30 @@ INSTALL_BIN := $(DESTDIR)$(PREFIX)/bin
 INSTALL_LIB := $(DESTDIR)$(PREFIX)/lib
 SONAME      := liblanekeeper.so.0
 
-.PHONY: install clean help
-install: all ## programs, library, header and pkg-config file into DESTDIR/PREFIX (/usr/local)
-	install -d $(INSTALL_BIN) $(INSTALL_LIB)/pkgconfig $(DESTDIR)$(PREFIX)/include
+INSTALL_SHARE := $(DESTDIR)$(PREFIX)/share
+
+# What the tool makes of its own tables.
+MANUAL      := $(addprefix $(BUILD)/man/,lanekeeper.1 lanekeeper.yaml.5 lanekeeperd.8)
+COMPLETIONS := $(addprefix $(BUILD)/completion/,bash zsh fish)
+$(MANUAL): $(BUILD)/man/%: $(BUILD)/lanekeeper
+	@mkdir -p $(@D)
+	@$< man $* >$@
+$(COMPLETIONS): $(BUILD)/completion/%: $(BUILD)/lanekeeper
+	@mkdir -p $(@D)
+	@$< completion $* >$@
+
+.PHONY: man install clean help
+man: $(MANUAL) $(COMPLETIONS) ## the manual pages and the shells' completions, into build/man and build/completion
+
+install: all man ## programs, library, header, manual pages and completions into DESTDIR/PREFIX (/usr/local)
+	install -d $(INSTALL_BIN) $(INSTALL_LIB)/pkgconfig $(DESTDIR)$(PREFIX)/include $(INSTALL_SHARE)/man/man1 \
+		$(INSTALL_SHARE)/man/man5 $(INSTALL_SHARE)/man/man8 $(INSTALL_SHARE)/bash-completion/completions \
+		$(INSTALL_SHARE)/zsh/site-functions $(INSTALL_SHARE)/fish/vendor_completions.d
+	for page in $(MANUAL); do install -m 644 $$page $(INSTALL_SHARE)/man/man$${page##*.} || exit 1; done
+	for program in lanekeeper lanekeeperd; do \
+		install -m 644 $(BUILD)/completion/bash $(INSTALL_SHARE)/bash-completion/completions/$$program && \
+		install -m 644 $(BUILD)/completion/fish $(INSTALL_SHARE)/fish/vendor_completions.d/$$program.fish || exit 1; done
+	install -m 644 $(BUILD)/completion/zsh $(INSTALL_SHARE)/zsh/site-functions/_lanekeeper
 	install $(PROGRAMS) $(INSTALL_BIN)
 	install -m 644 client/c/lanekeeper.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/liblanekeeper.a $(INSTALL_LIB)

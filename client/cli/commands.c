@@ -19,6 +19,8 @@ const struct command *commands(void)
         {"tokenize", cmd_tokenize, "the token ids of texts; what a tokenizer is", false},
         {"detokenize", cmd_detokenize, "the texts of token ids", false},
         {"verify", cmd_verify, "check snapshots, indexes, and the steps that a daemon serves", false},
+        {"completion", cmd_completion, "what completes these commands in bash, zsh or fish", false},
+        {"man", cmd_man, "a manual page", true},
         {.name = NULL},
     };
     return table;

@@ -23,12 +23,14 @@ struct command {
 const struct command *commands(void);
 const struct command *command_find(const char *name); /* NULL: there is none */
 
+int cmd_completion(int argc, char **argv, const struct listener *listener);
 int cmd_config(int argc, char **argv, const struct listener *listener);
 int cmd_detokenize(int argc, char **argv, const struct listener *listener);
 int cmd_digest(int argc, char **argv, const struct listener *listener);
 int cmd_explain(int argc, char **argv, const struct listener *listener);
 int cmd_index(int argc, char **argv, const struct listener *listener);
 int cmd_init(int argc, char **argv, const struct listener *listener);
+int cmd_man(int argc, char **argv, const struct listener *listener);
 int cmd_measure(int argc, char **argv, const struct listener *listener);
 int cmd_peek(int argc, char **argv, const struct listener *listener);
 int cmd_status(int argc, char **argv, const struct listener *listener);

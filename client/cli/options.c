@@ -94,7 +94,9 @@ static void help_table(const struct option_row *row)
 static int help(const struct usage *usage)
 {
     help_synopsis(usage->synopsis);
-    (void)printf("\n%s\n", usage->about);
+    (void)printf("\n%s", usage->about);
+    if (options_next(usage, NULL) != NULL)
+        (void)puts("");
     help_table(usage->own);
     if (usage->shared != NULL)
         (void)puts("");

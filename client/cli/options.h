@@ -37,7 +37,7 @@ struct option_row {
 struct usage {
     const char *synopsis; /* lines without "usage: " or "lanekeeper " */
     const char *about;    /* paragraphs */
-    const struct option_row *own, *shared; /* tables; shared may be NULL */
+    const struct option_row *own, *shared; /* tables; either may be NULL */
     int args_min, args_max; /* arguments that are no options; -1: any number */
     const char *const *words; /* what the first of them may be, ended by NULL; NULL: anything */
 };

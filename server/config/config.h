@@ -48,4 +48,9 @@ char *lk_config_index_path(const struct lk_config *config, const struct lk_datas
 /* Appends the reference of all keys, as Markdown. */
 void lk_config_reference(struct lk_buf *out);
 
+/* What it is made of: how values are written, with `code` in backticks; and the sections in its order, ""
+ * for the file itself, whose keys lk_key_name_in tells. */
+const char *lk_config_notation(void);
+void lk_config_each_section(void (*each)(void *owner, const char *section), void *owner);
+
 #endif

@@ -38,8 +38,9 @@ static void put_row(struct lk_buf *out, const struct lk_key *key, const char *na
     lk_buf_done(&cell);
 }
 
-static void put_section(struct lk_buf *out, const char *section)
+static void put_section(void *owner, const char *section)
 {
+    struct lk_buf *out = owner;
     size_t n;
     const struct lk_key *keys = lk_keys(&n);
     lk_buf_putf(out, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
@@ -58,19 +59,21 @@ static size_t section_length(const char *path)
     return dot != NULL ? (size_t)(dot - path) : 0;
 }
 
-void lk_config_reference(struct lk_buf *out)
+const char *lk_config_notation(void)
+{
+    return "One YAML file. `*` stands for a name of your choice, `[]` for an element of a list. "
+           "Relative paths start from the file's folder. Sizes are integers with a unit: `kB`, "
+           "`MB`, `GB`, `TB` are powers of 1000, `KiB`, `MiB`, `GiB`, `TiB` powers of 1024, "
+           "none or `B` means bytes. Durations carry `ms`, `s`, `min` or `h`. Integers are plain "
+           "decimal digits. Anchors, aliases, tags, merge keys and duplicate keys are refused. "
+           "Whatever stands under `streams` can change data and is covered by the digests (paths "
+           "by what they lead to); nothing under `runtime` can or is.";
+}
+
+void lk_config_each_section(void (*each)(void *owner, const char *section), void *owner)
 {
     size_t n;
     const struct lk_key *keys = lk_keys(&n);
-    lk_buf_puts(out,
-                "# Configuration\n\n"
-                "One YAML file. `*` stands for a name of your choice, `[]` for an element of a list. "
-                "Relative paths start from the file's folder. Sizes are integers with a unit: `kB`, "
-                "`MB`, `GB`, `TB` are powers of 1000, `KiB`, `MiB`, `GiB`, `TiB` powers of 1024, "
-                "none or `B` means bytes. Durations carry `ms`, `s`, `min` or `h`. Integers are plain "
-                "decimal digits. Anchors, aliases, tags, merge keys and duplicate keys are refused. "
-                "Whatever stands under `streams` can change data and is covered by the digests (paths "
-                "by what they lead to); nothing under `runtime` can or is.\n");
     for (size_t k = 0; k < n; k++) {
         size_t length = section_length(keys[k].path);
         bool first = true;
@@ -80,7 +83,13 @@ void lk_config_reference(struct lk_buf *out)
         if (!first)
             continue;
         char *section = lk_strndup(keys[k].path, length);
-        put_section(out, section);
+        each(owner, section);
         free(section);
     }
+}
+
+void lk_config_reference(struct lk_buf *out)
+{
+    lk_buf_putf(out, "# Configuration\n\n%s\n", lk_config_notation());
+    lk_config_each_section(put_section, out);
 }
