@@ -13,8 +13,8 @@
 void lkc_digest_text(const uint8_t digest[16], char ret_hex[33])
 {
     /* The high half first: as the daemon's logs and the command line print it. */
-    for (int i = 0; i < 16; i++)
-        (void)snprintf(&ret_hex[2 * i], 3, "%02x", digest[15 - i]);
+    for (size_t i = 0; i < 16; i++)
+        (void)snprintf(ret_hex + 2 * i, 3, "%02x", digest[15 - i]);
 }
 
 void lkc_hello_send(struct lanekeeper *h)
