@@ -29,7 +29,7 @@ run() { # name, command; in a folder of its own for what is reported
     if [ $status -ne 0 ] || compgen -G "$dir/report*" >/dev/null; then
         bad=$((bad + 1))
         printf 'FAILED  %s (exit status %d)\n' "$1" $status
-        tail -n 20 "$dir/out"
+        grep -aE '^not ok|:[FE]:' "$dir/out" || tail -n 20 "$dir/out"
         head -n 60 "$dir"/report* 2>/dev/null
     else
         printf 'passed  %s\n' "$1"
