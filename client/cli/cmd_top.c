@@ -200,6 +200,8 @@ int cmd_top(int argc, char **argv, const struct listener *listener)
 {
     struct top t = {.cli = {.command = argv[0], .timeout_s = 1}, .interval_ms = 1000};
     const struct option_row own[] = {
+        {"--connect", "ADDRESS", OPTION_TEXT, &t.cli.connect, 0, 0, "the daemon, as ADDRESS"},
+        {"--config", "FILE", OPTION_TEXT, &t.cli.config_path, 0, 0, "the configuration, as CONFIG"},
         {"--stream", "NAME", OPTION_TEXT, &t.cli.stream, 0, 0, "the one to show in full; the first by default"},
         {"--interval", "MS", OPTION_U32, &t.interval_ms, 50, 3600000, "between two looks; 1000 by default"},
         {"--once", NULL, OPTION_FLAG, &t.once, 0, 0, "as text, once: also where no terminal is"},

@@ -183,6 +183,9 @@ def text(box):
     lk.check("q quit" not in once.stdout, "and no keys")
     one = box.tool("top", config, "--stream", "other", "--once", "--interval", "50").stdout
     lk.check("stream     other" in one and "stream     pretrain" not in one, "or the one that is named")
+    for option, value in (("--config", config), ("--connect", daemon.address)):
+        same = box.tool("top", option, value, "--once", "--interval", "50")
+        lk.check(same.returncode == 0 and "stream     other" in same.stdout, f"{option} is the same", same)
     many = box.tool("top", config, "--batch", "-n", "3", "--interval", "50")
     lk.check(many.returncode == 0 and many.stdout.count("lanekeeper ") == 3, "--batch -n 3: three of them", many)
     t = Terminal(box, daemon.address, "--interval", "50", columns=40, TERM="dumb")
