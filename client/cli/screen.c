@@ -29,7 +29,7 @@ unsigned screen_width(void)
     const char *columns = getenv("COLUMNS");
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col;
-    int n = columns != NULL ? atoi(columns) : 0;
+    long n = columns != NULL ? strtol(columns, NULL, 10) : 0;
     return n > 0 && n <= COLUMNS_MAX ? (unsigned)n : 80;
 }
 
