@@ -387,9 +387,21 @@ static uint64_t in_use(void)
     return info.uordblks + info.hblkhd;
 }
 
+/* Under memcheck it does not, either, which shows only as it runs. */
+static bool is_counted(void)
+{
+    uint64_t before = in_use();
+    void *p = lk_alloc(1 << 20);
+    bool counted = in_use() - before >= 1 << 20;
+    free(p);
+    return counted;
+}
+
 START_TEST(with_records_of_one_token_a_lane_stays_within_its_bound_and_near_it)
 {
     struct lk_item item;
+    if (!is_counted())
+        return;
     synth_init(&s, 256);
     s.slice_rows = LK_SLICE_ROWS_MAX;
     synth_stage(&s, LK_STAGE_SHUFFLE)->buffer = 100;
