@@ -336,6 +336,13 @@ bench: ## measure, print a table, write build/bench.json; BENCH=quick: the rough
 	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers all
 	@BENCH=$(BENCH) python3 tests/bench/bench.py $(BUILD)
 
+.PHONY: experiment
+experiment: ## train on 1, 2, 4, 8 and 3 processes in turn, with three loaders (EXPERIMENT=quick, long; tests/experiment)
+	@deploy/deps.sh experiment
+	@+$(MAKE) --no-print-directory -j$(JOBS) all
+	@python3 tests/demo/corpus.py $(BUILD)/demo/data
+	@sh tests/experiment/run.sh $(BUILD) --setting $(or $(EXPERIMENT),default)
+
 deps: ## install the packages that building and testing need
 	@deploy/deps.sh check
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# deps.sh [build|demo|check|fuzz|valgrind|analyze|ci]: installs the Debian packages that building (build), the demo, all
-# tests (check), fuzzing, memcheck, static analysis and continuous integration need, if one is missing. Says what to
-# install where it may not.
+# deps.sh [build|demo|check|fuzz|valgrind|analyze|experiment|ci]: installs the Debian packages that building (build), the
+# demo, all tests (check), fuzzing, memcheck, static analysis, the experiment and continuous integration need, if one is
+# missing. Says what to install where it may not.
 set -eu
 level=${1:-check}
 
@@ -16,8 +16,8 @@ python() { # modules, package
 }
 
 case $level in
-build | demo | check | fuzz | valgrind | analyze | ci) ;;
-*) echo "usage: $0 [build|demo|check|fuzz|valgrind|analyze|ci]" >&2; exit 2 ;;
+build | demo | check | fuzz | valgrind | analyze | experiment | ci) ;;
+*) echo "usage: $0 [build|demo|check|fuzz|valgrind|analyze|experiment|ci]" >&2; exit 2 ;;
 esac
 if ! command -v dpkg-query >/dev/null; then
     echo "deps.sh: this is no Debian: install gcc, make, pkg-config, nng, protobuf-c, zstd, xxHash, libyaml," \
@@ -57,6 +57,11 @@ if [ "$level" = check ] || [ "$level" = ci ]; then
     python "venv, ensurepip" python3-venv
     library python3-numpy
     tool npm npm
+fi
+if [ "$level" = experiment ]; then # the reference BLAS, which PyTorch's package is content with, is several times slower
+    library python3-venv
+    library python3-torch
+    library libopenblas0-pthread
 fi
 # The demo's text comes from packages that are downloaded, which asks for lists of them.
 if [ -z "$missing" ] && { [ "$level" = build ] || apt-cache show perl-doc >/dev/null 2>&1; }; then
