@@ -230,8 +230,9 @@ static const struct lk_key keys[] = {
     {.path = "runtime.max_message", .type = LK_KEY_SIZE, .def = "1MiB", .min = 1u << 16,
      .max = 1u << 30, .offset = R(message_max),
      .help = "a longer message from a client is refused"},
-    {.path = "runtime.max_waiting", .type = LK_KEY_U32, .def = "4096", .min = 1, .max = 1u << 20,
-     .offset = R(waiting_max), .help = "requests that may wait at once"},
+    {.path = "runtime.max_waiting", .type = LK_KEY_U32, .def = "16384", .min = 1, .max = 1u << 20,
+     .offset = R(waiting_max),
+     .help = "requests that may wait at once: one a rank, and one more for each step of its look-ahead"},
     {.path = "runtime.max_cursors", .type = LK_KEY_U32, .def = "4", .min = 1, .max = 64,
      .offset = R(cursors_max), .help = "far-apart places of a stream that are served at once"},
 

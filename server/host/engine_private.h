@@ -82,6 +82,8 @@ struct engine {
     uint64_t latency[LATENCY_BUCKETS];
     double latency_sum;
     uint64_t latency_n, refused, timed_out;
+    uint64_t displaced;        /* of the service's, as told to the log … */
+    int64_t warned_ms;         /* … when */
 };
 
 /* requests.c */

@@ -465,6 +465,9 @@ void engine_metrics(struct engine *engine, struct lk_buf *out)
     single(out, "requests_total", "counter", "Requests received.", (double)rpc.calls);
     single(out, "requests_refused_total", "counter", "Requests refused as wrong.",
            (double)(engine->refused + rpc.refused_malformed + rpc.refused_busy));
+    single(out, "connections_displaced_total", "counter",
+           "Connections ended for others: there are more than a quarter of the open files allowed.",
+           (double)rpc.displaced);
     single(out, "requests_late_total", "counter", "Requests whose deadline came.",
            (double)engine->timed_out);
     single(out, "trainers_on_host", "gauge", "Trainers that read batches in shared memory.",

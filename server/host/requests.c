@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WARN_MS 60000    /* between warnings of one kind */
 #define EVENTS_A_TURN 64 /* then everybody else has a turn: a busy caller must not hold up the loop */
 
 /* Answering ----------------------------------------------------------------------------------- */
@@ -441,9 +442,25 @@ static void forget_peer(struct engine *engine, uint32_t peer)
     }
 }
 
+/* There are more of them than may be: each takes the place of another, which dials again. */
+static void warn_displaced(struct engine *engine)
+{
+    struct rpc_stats stats;
+    int64_t now = loop_now_ms(engine->config.loop);
+    rpc_server_stats(engine->rpc, &stats);
+    if (stats.displaced == engine->displaced || (engine->displaced > 0 && now - engine->warned_ms < WARN_MS))
+        return;
+    log_text(engine->config.log, LOG_LEVEL_WARN, "rpc", "connections_displaced",
+             "%" PRIu64 " ended for others: only a quarter of the open files that are allowed may be connections; "
+             "raise `ulimit -Hn` to four for each trainer", stats.displaced - engine->displaced);
+    engine->displaced = stats.displaced;
+    engine->warned_ms = now;
+}
+
 void requests_receive(struct engine *engine)
 {
     struct rpc_event event;
+    warn_displaced(engine);
     for (int i = 0; i < EVENTS_A_TURN && rpc_server_next(engine->rpc, &event); i++) {
         if (event.kind == RPC_EVENT_PEER_GONE)
             forget_peer(engine, event.peer);

@@ -422,6 +422,7 @@ void rpc_server_stats(const struct rpc_server *server, struct rpc_stats *ret_sta
     *ret_stats = server->stats;
     ret_stats->peers = server->n_callers;
     ret_stats->waiting = server->n_calls;
+    ret_stats->displaced = sockets_displaced(server->sockets);
     (void)pthread_mutex_unlock(mutex);
 }
 

@@ -91,7 +91,8 @@ void rpc_drop(struct rpc_call *call); /* the peer is gone: frees it without an a
 
 struct rpc_stats {
     uint64_t calls, replies, repeats, refused_malformed, refused_busy, bytes_in, bytes_out;
-    uint32_t peers; /* connections that have made a call, and are up */
+    uint64_t displaced; /* connections that were ended for others, since there were too many */
+    uint32_t peers;     /* connections that have made a call, and are up */
     uint32_t waiting;
 };
 void rpc_server_stats(const struct rpc_server *server, struct rpc_stats *ret_stats);

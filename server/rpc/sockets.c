@@ -63,6 +63,7 @@ struct sockets {
     void *owner;
     size_t message_max, stranger_max;
     uint32_t connections_max;
+    _Atomic uint64_t displaced;
     int epoll, stop;
     bool running;
     pthread_t thread;
@@ -142,28 +143,39 @@ static bool free_slot(const struct sockets *s, uint32_t *ret_slot)
     return false;
 }
 
+/* Is @a to go rather than @b? Whoever only dials must not cost those their place who have greeted. */
+static bool more_silent(const struct connection *a, const struct connection *b)
+{
+    return a->greeted != b->greeted ? !a->greeted : a->heard_ms < b->heard_ms;
+}
+
 /* Room for one more: a client that waits says something every few seconds, so it is not the one to go. */
 static void end_most_silent(struct sockets *s)
 {
     struct connection *silent = NULL;
     for (uint32_t i = 0; i < s->n_slots; i++) {
         struct connection *c = s->slot[i];
-        if (c != NULL && (silent == NULL || c->heard_ms < silent->heard_ms))
+        if (c != NULL && (silent == NULL || more_silent(c, silent)))
             silent = c;
     }
-    if (silent != NULL)
-        connection_end(s, silent);
+    if (silent == NULL)
+        return;
+    atomic_fetch_add_explicit(&s->displaced, 1, memory_order_relaxed);
+    connection_end(s, silent);
 }
 
-/* A host that is gone says nothing, and one that is there answers these, whatever its process does. */
+/* A host that is gone says nothing, and one that is there answers probes, whatever its process does. While
+ * answers are on their way there are none: then it is these that must be taken within the same time. */
 static void set_up_tcp(int fd)
 {
     int one = 1, idle_s = 30, every_s = 10, times = 3;
+    unsigned taken_ms = 60000;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &taken_ms, sizeof taken_ms);
 }
 
 static void accept_one(struct sockets *s, const struct listener *l, int fd)
@@ -422,6 +434,11 @@ void sockets_trust(struct sockets *sockets, uint32_t peer)
     if (c != NULL)
         atomic_store_explicit(&c->trusted, true, memory_order_release);
     (void)pthread_mutex_unlock(&sockets->mutex);
+}
+
+uint64_t sockets_displaced(const struct sockets *sockets)
+{
+    return atomic_load_explicit(&sockets->displaced, memory_order_relaxed);
 }
 
 /* ---- the thread ---- */

@@ -13,11 +13,13 @@
  * Whoever may connect may be hostile, so everything is bounded for all connections together. Where a bound
  * is reached a connection is ended, which costs a client a moment (it dials again, and asks again):
  *
- *   connections       a quarter of the process's descriptors, 16,384 at most: the one that was silent longest
+ *   connections       a quarter of the process's descriptors, 16,384 at most: one that has not greeted, else
+ *                     the one that was silent longest
  *   half a message    message_max in all, of peers that are not trusted: the one that has sent most
  *   unread answers    128 and 1 GiB of a peer, beyond which they are dropped. 512 MiB in all: the one that
  *                     has taken nothing for longest, if that is a second; 1 GiB in all: in any case
- *   silence           10 s for the greeting; a TCP peer whose host is gone, a minute
+ *   silence           10 s for the greeting; a TCP peer whose host is gone, or that takes nothing of what is
+ *                     sent, a minute
  */
 #ifndef LK_RPC_SOCKETS_H
 #define LK_RPC_SOCKETS_H
@@ -57,5 +59,6 @@ void sockets_close(struct sockets *sockets); /* stops, and ends all connections;
 
 void sockets_send(struct sockets *sockets, nng_msg *message); /* takes it */
 void sockets_trust(struct sockets *sockets, uint32_t peer);   /* who has shown that it may */
+uint64_t sockets_displaced(const struct sockets *sockets); /* connections ended for others: there were too many */
 
 #endif

@@ -458,6 +458,47 @@ START_TEST(when_all_places_are_taken_the_one_that_is_silent_longest_goes)
 }
 END_TEST
 
+START_TEST(whoever_only_dials_takes_no_place_from_those_who_have_greeted)
+{
+    struct fix f;
+    struct rlimit before, limit;
+    struct rpc_stats stats;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    uint32_t id;
+    int good[10], mute[40];
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = (struct rlimit){.rlim_cur = 80, .rlim_max = before.rlim_max}; /* a quarter of which: 20 places */
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    fix_init_bounded(&f, 0, 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < 10; i++) {
+        good[i] = dial_tcp(&f);
+        send_tcp(good[i], 1, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+        reply(wait_call(&f), "p", 1);
+        ck_assert_int_eq(receive_tcp(good[i], &id), LK_OK);
+    }
+    at.sin_port = htons((uint16_t)atoi(strrchr(rpc_server_address(f.server, 0), ':') + 1));
+    for (int i = 0; i < 40; i++) {
+        mute[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(connect(mute[i], (const struct sockaddr *)&at, sizeof at), 0);
+    }
+    do {
+        (void)usleep(1000);
+        rpc_server_stats(f.server, &stats);
+    } while (stats.displaced < 30);
+    ck_assert_uint_eq(stats.displaced, 30);
+    for (int i = 0; i < 10; i++) { /* in a place that was not taken: the same connection still answers */
+        send_tcp(good[i], 2, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+        reply(wait_call(&f), "p", 1);
+        ck_assert_int_eq(receive_tcp(good[i], &id), LK_OK);
+        (void)close(good[i]);
+    }
+    for (int i = 0; i < 40; i++)
+        (void)close(mute[i]);
+    fix_done_bounded(&f);
+}
+END_TEST
+
 START_TEST(a_peer_that_always_has_an_answer_under_way_loses_none)
 {
     struct fix f;
@@ -645,6 +686,7 @@ Suite *suite(void)
     tcase_add_test(t, requests_that_wait_are_bounded_in_bytes);
     tcase_add_test(t, who_asks_for_much_leaves_places_to_others);
     tcase_add_test(t, when_all_places_are_taken_the_one_that_is_silent_longest_goes);
+    tcase_add_test(t, whoever_only_dials_takes_no_place_from_those_who_have_greeted);
     tcase_add_test(t, closing_under_a_flood_of_requests_is_clean);
     tcase_add_test(t, a_socket_that_another_has_put_in_its_place_is_left_alone);
     tcase_add_test(t, when_no_descriptor_is_left_others_wait_until_there_is_one);
