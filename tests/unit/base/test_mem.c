@@ -82,6 +82,9 @@ START_TEST(tokens_grow_and_keep_what_they_hold)
     for (uint32_t i = 0; i < 10000; i++)
         lk_tokens_push(&tokens, 3 * i);
     ck_assert_uint_eq(tokens.n, 10000);
+    uint32_t *ids = tokens.ids;
+    ck_assert_uint_gt(tokens.cap, tokens.n);
+    ck_assert_ptr_eq(lk_tokens_room(&tokens, 1), ids + tokens.n); /* which moves nothing */
     for (uint32_t i = 0; i < 10000; i++)
         ck_assert_uint_eq(tokens.ids[i], 3 * i);
     lk_tokens_done(&tokens);
