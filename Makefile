@@ -388,7 +388,7 @@ install: all man ## programs, library, header, manual pages and completions into
 		>$(INSTALL_LIB)/pkgconfig/lanekeeper.pc
 
 clean: ## remove everything that was built or fetched
-	rm -rf $(BUILD) $(ASAN)
+	rm -rf $(BUILD) $(ASAN) $(BUILD)-tsan $(BUILD)-coverage
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
