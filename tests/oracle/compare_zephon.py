@@ -9,6 +9,7 @@ But for the packers, documents are of one token, repeated: its number, so that i
 """
 
 import collections
+import concurrent.futures
 import gzip
 import json
 import pathlib
@@ -300,11 +301,8 @@ def lines_of(path):
 OF_A_MILLION = 1_000_000
 
 
-def packers(box, corpus, tokenizer):
-    """A finite corpus to its end: what is lost and what is padding."""
-    length = 2048
-    counts = take_corpus(box, corpus, 3_000_000)
-    weights = {"docs": 5, "man": 3, "code": 2}
+def packed_here(box, weights, tokenizer, length):
+    """[(packer, tokens lost, tokens of padding, identity)], and how many tokens there were."""
     lines, tokens_in = [], None
     for algorithm, pack in (("concat", {}), ("first_fit", {"pool": 64}), ("best_fit", {"pool": 64}), ("exact_fit", {"pool": 64})):
         stream = {"lanes": 4, "batch": 4, "sequence": length, "tail": "pad", "pad_id": 0,
@@ -318,16 +316,31 @@ def packers(box, corpus, tokenizer):
         tokens_in = totals["tokens_in"]
         lines.append((algorithm, totals["tokens_lost"] + totals["tokens_waiting"], totals["tokens_padded"], totals["identity"]))
         daemon.stop()
+    return lines, tokens_in
+
+
+def packers(box, corpus, tokenizer):
+    """A finite corpus to its end: what is lost and what is padding."""
+    length = 2048
+    counts = take_corpus(box, corpus, 2_000_000)
+    weights = {"docs": 5, "man": 3, "code": 2}
+    asked = [(algorithm, flush) for algorithm in ("wrap", "first_fit", "best_fit", "best_fit_wrap")
+             for flush in ((None, 1) if algorithm == "wrap" else (None,))]
+
+    def packed(algorithm, flush):
+        pack = {"algorithm": algorithm, "length": length, **({} if "wrap" in algorithm else {"bins": 64})}
+        return zephon_ask.run(box.build, seconds=1800, datasets={n: [str(box.path / n), w] for n, w in weights.items()},
+                              tokenizer=str(tokenizer), lanes=4, chunk=256, pack=pack, count=True, **({"flush": flush} if flush else {}))
+    with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+        answers = [pool.submit(packed, *a) for a in asked]
+        lines, tokens_in = packed_here(box, weights, tokenizer, length)
+        answers = [a.result() for a in answers]
     told = []
-    for algorithm, bins in (("wrap", None), ("first_fit", 64), ("best_fit", 64), ("best_fit_wrap", None)):
-        pack = {"algorithm": algorithm, "length": length, **({"bins": bins} if bins else {})}
-        for flush in (None, 1) if algorithm == "wrap" else (None,):
-            answer = zephon_ask.run(box.build, seconds=900, datasets={n: [str(box.path / n), w] for n, w in weights.items()}, tokenizer=str(tokenizer),
-                                    lanes=4, chunk=256, pack=pack, count=True, **({"flush": flush} if flush else {}))
-            if answer["error"]:
-                raise lk.Failure(f"zephon: {answer['error']}")
-            told.append(f"{algorithm}{', flush 1' if flush else ''}: {per_million(tokens_in - answer['tokens'], tokens_in)} dropped, "
-                        f"{per_million(answer['padding'], tokens_in)} padded")
+    for (algorithm, flush), answer in zip(asked, answers):
+        if answer["error"]:
+            raise lk.Failure(f"zephon: {answer['error']}")
+        told.append(f"{algorithm}{', flush 1' if flush else ''}: {per_million(tokens_in - answer['tokens'], tokens_in)} dropped, "
+                    f"{per_million(answer['padding'], tokens_in)} padded")
     said = [f"{name}: {per_million(lost, tokens_in)} dropped, {per_million(padded, tokens_in)} padded" + ("" if identity else " (IDENTITY BROKEN)")
             for name, lost, padded, identity in lines]
     return (f"tokens of a million, {sum(counts.values())} documents, {tokens_in} tokens, sequences of {length}, 4 lanes, to the end", told, said)
