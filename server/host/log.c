@@ -79,6 +79,8 @@ static bool put_out(const struct lk_buf *line, bool waits, int ms)
         ssize_t n = write(STDERR_FILENO, line->data + done, piece);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EAGAIN && !waits)
+            return false; /* others share it: what there was room for is taken */
         if (n <= 0)
             break; /* nobody reads the log: there is nowhere to say so */
         done += (size_t)n;
@@ -96,9 +98,11 @@ static void end(const struct log *log, struct lk_buf *line)
         struct lk_buf told = {0};
         begin(&told, LOG_LEVEL_WARN, "log", "lines_lost");
         lk_buf_putf(&told, " lines=%llu reason=\"its reader did not keep up\"\n", (unsigned long long)lost);
-        (void)put_out(&told, false, 0);
+        if (put_out(&told, false, 0))
+            lost = 0;
+        else
+            atomic_fetch_add(log->lost, lost);
         lk_buf_done(&told);
-        lost = 0;
     }
     if (!put_out(line, waits, lost > 0 ? 0 : WAIT_MS))
         atomic_fetch_add(log->lost, 1);
