@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { GROUPS_MAX = 16, FOLDERS_MAX = 256, DESCENTS_MAX = 16, NAME_MAX_ = 64 };
+enum { GROUPS_MAX = 16, FOLDERS_MAX = 1000, DESCENTS_MAX = 16, NAME_BYTES = 64 };
 
 /* One level of the folder, sorted. */
 struct level {
@@ -80,7 +80,7 @@ static enum lk_code read_level(const char *dir, struct level *ret_level, struct 
 static char *good_name(const char *text, size_t n)
 {
     struct lk_buf name = {0};
-    for (size_t i = 0; i < n && name.len < NAME_MAX_ - 4; i++) {
+    for (size_t i = 0; i < n && name.len < NAME_BYTES - 5; i++) {
         unsigned char c = (unsigned char)text[i];
         bool good = c < 0x80 && (isalnum(c) || c == '_' || c == '-' || (c == '.' && name.len > 0));
         if (good)
