@@ -1,8 +1,11 @@
 """Addresses, and what strangers send to the sockets."""
 
+import collections
 import os
 import random
 import re
+import resource
+import selectors
 import socket
 import struct
 import threading
@@ -244,5 +247,55 @@ def crowd(box):
     lk.check(daemon.status()["trainers_on_host"] == 0, "and the daemon has forgotten them", daemon.status()["trainers_on_host"])
 
 
+def varint(n):
+    return bytes([n & 127 | 128]) + varint(n >> 7) if n > 127 else bytes([n])
+
+
+def get_batch(step, rank, world, call):
+    """A GetBatch as it goes over TCP: length, requester's word, envelope (proto/envelope.h), request."""
+    header = b"\x10" + varint(step) + b"\x18" + varint(rank) + b"\x20" + varint(world)
+    body = struct.pack(">I", 0x80000000 | call) + struct.pack("<4sHHQIIQ", b"LKP1", 2, 0, call, 60000, len(header), 0) + header
+    return struct.pack(">Q", len(body)) + body
+
+
+def many_ranks(box, ranks=1024, ahead=4, steps=6):
+    """128 machines of 8 ranks that all dial one daemon, with a look-ahead, on default settings: nobody is refused, or has to dial again."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most < 4 * ranks:
+        print(f"# {most} open files are too few for {ranks} connections: skipped")
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    box.dataset("d", lk.prose(1, 300))
+    daemon = box.serve(box.plain({"d": {"path": "d"}}, sequence=8, batch=ranks), listen="tcp://127.0.0.1:0", workers=1)
+    sockets = [connect(daemon.address) for _ in range(ranks)]
+    select = selectors.DefaultSelector()
+    data, answers = {s: b"" for s in sockets}, collections.Counter()
+    for rank, s in enumerate(sockets):
+        s.sendall(SP_REQ + b"".join(get_batch(step, rank, ranks, step + 1) for step in range(ahead + 1)))
+        select.register(s, selectors.EVENT_READ, rank)
+    end = time.monotonic() + 120
+    while answers.total() < ranks * steps and time.monotonic() < end:
+        for key, _ in select.select(1):
+            s, rank = key.fileobj, key.data
+            piece = s.recv(1 << 16)
+            if not piece:
+                answers["closed"] += steps
+                select.unregister(s)
+            data[s] += piece
+            at = 8    # behind the greeting
+            while len(data[s]) >= at + 8 and len(data[s]) >= at + 8 + (n := struct.unpack_from(">Q", data[s], at)[0]):
+                status, call = struct.unpack_from("<HQ", data[s], at + 8 + 4 + 6)
+                answers[status] += 1
+                if call + ahead < steps:
+                    s.sendall(get_batch(call + ahead, rank, ranks, call + ahead + 1))
+                at += 8 + n
+            data[s] = data[s][:8] + data[s][at:]
+    lk.same(dict(answers), {0: ranks * steps}, f"{ranks} ranks that look {ahead} steps ahead get {steps} steps each")
+    displaced = re.search(r"lanekeeper_connections_displaced_total (\d+)", daemon.fetch("/metrics")[1]).group(1)
+    lk.same(displaced, "0", "and none takes another's place")
+    for s in sockets:
+        s.close()
+
+
 if __name__ == "__main__":
-    lk.main([addresses, restarts, garbage, arguments, crowd])
+    lk.main([addresses, restarts, garbage, arguments, crowd, many_ranks])
