@@ -2,7 +2,7 @@
 """coverage.py BUILD [--seeds N] [--keep]: which lines and branches of the pure part (base, seq, core) tests reach.
 
 BUILD is made with --coverage and -O0. Runs the unit tests of these layers, the golden order, the comparison with
-the order oracle, what fuzzing has kept for them, and N seeds of the simulator; --keep looks at what ran before.
+the order oracle, and N seeds of the simulator; --keep looks at what ran before.
 Prints a table and what was not reached; fails under 98 % of lines or 95 % of branches, and where something that is
 not reached has no reason in coverage.txt beside this script, or a reason there is for nothing any more.
 
