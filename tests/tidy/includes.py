@@ -1,5 +1,5 @@
 """Who may include whom: reads every #include of server/, client/ and proto/ and says which point the
-wrong way.
+wrong way. And which files of the pure part know of floating point.
 
     includes.py [ROOT]       exit status 1 when one does
     includes.py --self-test  on a small made-up tree with one include of every forbidden kind
@@ -31,6 +31,9 @@ PURE = {"base", "seq", "core"}
 PURE_SYSTEM = {"assert.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h",
                "stdlib.h", "string.h", "xxhash.h", "xxh_x86dispatch.h", "emmintrin.h",
                "immintrin.h"}
+
+# What is no code is passed over: comments, texts and characters.
+FLOATING = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|(?P<word>\b(?:float|double|_Float\w+)\b|\b\d+\.\d*|\B\.\d+)""", re.S)
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
 
@@ -80,7 +83,10 @@ def wrong_includes(root):
         source = layer_of(file)
         if source not in MAY and source != "main" and not source.startswith("client"):
             wrong.append((file, "", f"is in no known layer ({source})"))
-        for quoted, system in INCLUDE.findall(path.read_text(errors="replace")):
+        text = path.read_text(errors="replace")
+        if source in PURE:
+            wrong += [(file, "", f"integers decide, not {m['word']}") for m in FLOATING.finditer(text) if m["word"]]
+        for quoted, system in INCLUDE.findall(text):
             seen += 1
             name = quoted or system
             target = target_of(name, file, root)
@@ -93,6 +99,10 @@ def wrong_includes(root):
 
 MADE_UP = {
     "server/base/a.c": ('#include "core/lane.h"\n', 1),
+    "server/base/c.c": ("/* double */ const char *s = \"\\\"1.5 float\"; int i = 'd'; // 2.5\n", 0),
+    "server/seq/b.c": ("static int f(void)\n{\n    return (int)(3 * 0.5);\n}\n", 1),
+    "server/core/b.h": ("double share; /* of one */\n", 1),
+    "server/op/b.c": ("double ok;\n", 0),
     "server/base/b.c": ('#include "base/mem.h"\n#include <string.h>\n', 0),
     "server/seq/a.c": ('#include "base/mem.h"\n#  include <time.h>\n', 1),
     "server/core/a.c": ('#include "seq/seq.h"\n#include <pthread.h>\n', 1),
