@@ -4,7 +4,7 @@
 BUILD is made with --coverage and -O0. Runs the unit tests of these layers, the golden order, the comparison with
 the order oracle, and N seeds of the simulator; --keep looks at what ran before.
 Prints a table and what was not reached; fails under 98 % of lines or 95 % of branches, and where something that is
-not reached has no reason in coverage.txt beside this script, or a reason there is for nothing any more.
+not reached has no reason in coverage.txt beside this script. A reason for nothing is told: another processor may need it.
 
 Counted is every line and branch that gcc makes, at -O0, of server/{base,seq,core}, headers included, save those of
 LK_CHECK: what fails there stops the process, before it could say what it had run. So the branches of such a statement
