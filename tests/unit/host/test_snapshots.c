@@ -171,6 +171,12 @@ START_TEST(a_renamed_one_is_not_believed)
     ck_assert_int_eq(snapshot_check(to, &found, &lane, &at, &err), LK_DATA_LOSS);
     s = open_here(8);
     ck_assert(!read_state(s, 0, 1000, &at));
+    write_state(s, 0, 100);
+    snapshots_close(s);
+    path_of(7, 100, to); /* of another lane, at its own position */
+    ck_assert_int_eq(rename(from, to), 0);
+    s = open_here(8);
+    ck_assert(!read_state(s, 7, 1000, &at));
     snapshots_close(s);
 }
 END_TEST
