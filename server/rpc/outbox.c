@@ -9,6 +9,7 @@
 
 #define HEAD_MAX 9
 #define NUMBER_BYTES 4 /* of the connection, first in a message's header */
+#define AT_ONCE ((size_t)1 << 20) /* bytes sent before others have a turn, however fast a peer reads */
 
 /* An answer that waits for its socket. */
 struct kept {
@@ -38,7 +39,7 @@ void outbox_done(struct outbox *outbox)
         drop_first(outbox);
 }
 
-/* What of @message goes over the wire beyond its first @sent bytes. */
+/* What of @message goes over the wire next, beyond its first @sent bytes. */
 static void pieces(const struct outbox *o, nng_msg *message, size_t sent, uint8_t head[HEAD_MAX],
                    struct iovec iov[3])
 {
@@ -50,11 +51,15 @@ static void pieces(const struct outbox *o, nng_msg *message, size_t sent, uint8_
     iov[1] = (struct iovec){.iov_base = (uint8_t *)nng_msg_header(message) + NUMBER_BYTES,
                             .iov_len = nng_msg_header_len(message) - NUMBER_BYTES};
     iov[2] = (struct iovec){.iov_base = nng_msg_body(message), .iov_len = nng_msg_len(message)};
+    size_t room = AT_ONCE;
     for (int i = 0; i < 3; i++) {
         size_t cut = sent < iov[i].iov_len ? sent : iov[i].iov_len;
         sent -= cut;
         iov[i].iov_base = (uint8_t *)iov[i].iov_base + cut;
         iov[i].iov_len -= cut;
+        if (iov[i].iov_len > room)
+            iov[i].iov_len = room;
+        room -= iov[i].iov_len;
     }
 }
 
@@ -83,11 +88,13 @@ static size_t push(const struct outbox *o, nng_msg *message, size_t sent)
 
 void outbox_flush(struct outbox *outbox, int64_t now_ms)
 {
-    while (outbox->first != NULL) {
+    size_t went = 0;
+    while (outbox->first != NULL && went < AT_ONCE) {
         nng_msg *message = outbox->first->message;
         size_t sent = push(outbox, message, outbox->sent);
         if (sent > outbox->sent)
             outbox->moved_ms = now_ms;
+        went += sent - outbox->sent;
         outbox->sent = sent;
         if (sent < outbox_wire_bytes(outbox, message))
             return;

@@ -31,6 +31,7 @@ size_t outbox_wire_bytes(const struct outbox *outbox, nng_msg *message);
 
 /* Takes @message: sent, kept, or dropped where too much is kept. */
 void outbox_send(struct outbox *outbox, nng_msg *message, int64_t now_ms);
+/* Sends what the socket takes, a megabyte or so at a time: it says by itself that it takes more. */
 void outbox_flush(struct outbox *outbox, int64_t now_ms);
 /* Throws away what is kept. If a message was under way, nothing may follow on that connection. */
 void outbox_done(struct outbox *outbox);
