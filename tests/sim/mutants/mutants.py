@@ -2,12 +2,12 @@
 """mutants.py BUILD [--jobs N] [--seeds N] [--all] [--write] [--list FILE] [NAME…]: breaks one line at a time.
 
 Each mutant of list.txt is applied to a copy of the tree, built, and given to the checks in turn, until one
-catches it: the simulator over its first seeds, the golden digests, the order oracle, the unit tests of the file. What
+catches it: the simulator over the seeds of make check, the golden digests, the order oracle, the unit tests of the file. What
 catches must let the unbroken tree pass, or it proves nothing. The last line is "caught=N of=N"; the exit status
 is 1 if any escaped.
 
---all goes on to every check, --write makes README.md of what that finds, and --applies only looks whether each
-old line stands exactly once in its file.
+--all goes on to every check, --write puts what was found into README.md, and --applies only looks whether each old
+line stands exactly once in its file.
 """
 
 import argparse
@@ -309,39 +309,41 @@ def report(mutant, found):
 
 HEAD = """# Mutants: what would be noticed
 
-Each line of [list.txt](list.txt) breaks one line of the core. `make mutants` applies them one by one to a copy
-of the tree, builds it, and asks the simulator (the first {seeds} seeds), the golden digests (tests/golden), the order oracle
-(60 recipes) and the unit tests of the file. **{caught} of {all} are caught**, {sim} of them by the simulator.
+Each of [list.txt](list.txt) breaks one line of the core. `make mutants` applies them one by one to a copy of the tree,
+builds it, and asks the simulator (its first {seeds} seeds), then the golden digests (tests/golden), the order oracle (60
+recipes) and the unit tests of the file, until one of them fails, as it does not without the mutant. **{caught} of {all}
+are caught**, {sim} of them by the simulator.
 
-A number is the first seed that fails: `build/tests/sim/sim --seed N` with the mutant applied shows how. "–" is a
-check that lets the mutant pass, an empty field one that does not look at this file. `make mutants
-MUTANTS="NAME…"` runs some. This page is made by `mutants.py BUILD --write`.
+The last column says by which check, and the first seed that fails; `sim --seed N` shows how. `make mutants
+MUTANTS="NAME…"` runs some. This page is made by `mutants.py BUILD --write`; with names, their rows alone.
 
 """
 
 
-def cell(check, found):
-    if found == "-":
-        return ""
-    if found is None:
-        return "–"
-    seed = re.match(r"seed (\d+): ", found)
-    return seed.group(1) if seed else "yes" if check != "unit" else found.partition(":")[0]
+def words(found):
+    said = []
+    for check in caught_by(found):
+        seed = re.match(r"seed (\d+): ", found[check])
+        said.append(f"sim, seed {seed.group(1)}" if seed else f"unit, {found[check].partition(': ')[0]}"
+                    if check == "unit" else check)
+    return "; ".join(said) or "**nobody**"
 
 
-def write_readme(results, seeds):
-    caught = [f for _, f in results if caught_by(f)]
-    text = HEAD.format(seeds=f"{seeds:,}", caught=len(caught), all=len(results),
-                       sim=sum("sim" in caught_by(f) for f in caught))
-    areas = dict.fromkeys(m.area for m, _ in results)
-    for area in areas:
-        text += f"## {area}\n\n| name | file | what is broken | sim | golden | oracle | unit |\n|---|---|---|---|---|---|---|\n"
-        for mutant, found in results:
+def write_readme(mutants, results, seeds):
+    """Of mutants that were not run, the page keeps what it says."""
+    page = HERE / "README.md"
+    by = dict(re.findall(r"^\| (\S+) \|.* \| ([^|]*) \|$", page.read_text() if page.exists() else "", re.M))
+    by.update({mutant.name: words(found) for mutant, found in results})
+    rows = [(m, by.get(m.name, "**nobody**")) for m in mutants]
+    text = HEAD.format(seeds=f"{seeds:,}", caught=sum("**" not in who for _, who in rows), all=len(rows),
+                       sim=sum(who.startswith("sim") for _, who in rows))
+    for area in dict.fromkeys(m.area for m in mutants):
+        text += f"## {area}\n\n| name | file | what is broken | caught by |\n|---|---|---|---|\n"
+        for mutant, who in rows:
             if mutant.area == area:
-                text += (f"| {mutant.name} | {mutant.file[len('server/'):]} | {mutant.what} | "
-                         + " | ".join(cell(c, found[c]) for c in CHECKS) + " |\n")
+                text += f"| {mutant.name} | {mutant.file[len('server/'):]} | {mutant.what} | {who} |\n"
         text += "\n"
-    (HERE / "README.md").write_text(text.rstrip() + "\n")
+    page.write_text(text.rstrip() + "\n")
 
 
 def main():
@@ -349,12 +351,11 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seeds", type=int, default=4000)
+    parser.add_argument("--seeds", type=int, default=10000)
     parser.add_argument("--list", type=pathlib.Path, default=HERE / "list.txt")
     for name in ("--all", "--write", "--applies"):
         parser.add_argument(name, action="store_true")
     options = parser.parse_intermixed_args()
-    options.all |= options.write
     mutants = read_list(options.list)
     unknown = set(options.names) - {m.name for m in mutants}
     if unknown:
@@ -373,8 +374,8 @@ def main():
         results = [(mutant, one.result()) for one, mutant in running.items()]
     runner.done()
     caught = sum(bool(caught_by(found)) for _, found in results)
-    if options.write and not options.names:
-        write_readme(results, options.seeds)
+    if options.write:
+        write_readme(mutants, results, options.seeds)
     print(f"caught={caught} of={len(results)}")
     return 0 if caught == len(results) else 1
 
