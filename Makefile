@@ -231,6 +231,10 @@ check: ## install what is missing, build, run every test, also under ASan and UB
 	@sh tests/fetch_oracles.sh $(BUILD)/venv || echo "check: no reference libraries: some tests will be skipped"
 	@+tests/run.sh --build $(BUILD) --sanitized $(ASAN) --jobs $(JOBS)
 
+.PHONY: check-python
+check-python: all ## the Python adapters with the real frameworks, from PyPI into build/venv-frameworks (about 6 GB)
+	@tests/python/frameworks/run.sh $(BUILD)
+
 # Hours for all of them at 200 MB; it goes on where it was ended. ORACLE="gpt2 llama3" for some.
 ORACLE_MB ?= 200
 ORACLE    ?= $(notdir $(wildcard $(BUILD)/tokenizers/* $(BUILD)/grafts/*))

@@ -8,6 +8,7 @@ import importlib.metadata
 import importlib.util
 import json
 import pathlib
+import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -33,33 +34,51 @@ def needs(*distributions):
     print(f"# with {', '.join(found)}, Python {sys.version.split()[0]}", flush=True)
 
 
-def leg(box, code, world, *arguments, fails=False, seconds=180, environment=None):
+class Nursery:
+    """A process that has imported the framework, of which ranks are forked: importing costs more than all the rest.
+    `imports` must start no threads and open no devices."""
+
+    def __init__(self, imports):
+        environment = {k: v for k, v in support.os.environ.items() if k != lk.MARK}
+        environment.update({"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": "",
+                            "HF_HUB_OFFLINE": "1", "ACCELERATE_USE_CPU": "true", "JAX_PLATFORMS": "cpu",
+                            "PYTHONPATH": support.os.pathsep.join([str(HERE), str(support.PACKAGE)])})
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)    # what is not compiled yet is so once
+        self.process = subprocess.Popen([sys.executable, str(HERE / "rank.py"), imports], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, env=environment)
+
+    def ask(self, order):
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise lk.Failure("the process that ranks are forked of has ended")
+        return json.loads(answer)
+
+
+_nursery = []
+
+
+def leg(box, code, world, *arguments, fails=False, seconds=600, environment=None):
     """Runs @code as @world ranks; [(what `say` said, {name: [array of a step, …]})] by rank. A rank that ends with
-    an error is a Failure, or with @fails, its standard error is given instead."""
-    port = lk.free_port()
+    an error, or not in time, is a Failure; with @fails, the ranks' standard errors are given instead."""
     leg.count = getattr(leg, "count", 0) + 1
-    outs = [box.path / f"leg-{leg.count}-{r}.npz" for r in range(world)]
-    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world),
-                 "LOCAL_WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false",
-                 "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "ACCELERATE_USE_CPU": "true", **(environment or {})}
-    children = [support.python(box, "import rank\n" + support.textwrap.dedent(code), *arguments, environment={
-        **variables, "RANK": str(r), "LOCAL_RANK": str(r), "LK_RANK_OUT": str(outs[r]),
-        "PYTHONPATH": support.os.pathsep.join([str(HERE), str(support.PACKAGE), str(lk.__file__.rsplit("/", 1)[0])])})
-        for r in range(world)]
+    outs = [str(box.path / f"leg-{leg.count}-{r}") for r in range(world)]
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(lk.free_port()), "WORLD_SIZE": str(world),
+                 "LOCAL_WORLD_SIZE": str(world), "TMPDIR": str(box.path / "tmp"),
+                 "LANEKEEPER_DIR": support.os.environ["LANEKEEPER_DIR"], **(environment or {})}
+    statuses = _nursery[0].ask({"code": support.textwrap.dedent(code), "arguments": list(map(str, arguments)),
+                                "outs": outs, "environment": variables, "seconds": seconds})
     results = []
-    try:
-        ended = [support.said(child, seconds) for child in children]
-    finally:
-        for child in children:
-            child.kill()
-    for r, (status, out, err) in enumerate(ended):
+    for r, status in enumerate(statuses):
+        said, error = pathlib.Path(outs[r] + ".out").read_text(), pathlib.Path(outs[r] + ".err").read_text()
         if fails:
-            results.append(err if status != 0 else "")
+            results.append(error if status != 0 else "")
             continue
         if status != 0:
-            raise lk.Failure(f"rank {r} of {world} ended with {status}: {err[-1500:]}")
-        words = [json.loads(line[4:]) for line in out.splitlines() if line.startswith("say ")]
-        results.append((words, _noted(outs[r])))
+            raise lk.Failure(f"rank {r} of {world} ended with {status}: {error[-1500:]}")
+        words = [json.loads(line[4:]) for line in said.splitlines() if line.startswith("say ")]
+        results.append((words, _noted(pathlib.Path(outs[r] + ".npz"))))
     return results
 
 
@@ -109,5 +128,10 @@ def have(module):
     return importlib.util.find_spec(module) is not None
 
 
-def main(tests):
-    support.main(tests)
+def main(tests, imports):
+    """Runs the tests; @imports is what ranks have imported when they begin."""
+    _nursery.append(Nursery(imports))
+    try:
+        support.main(tests)
+    finally:
+        _nursery[0].process.kill()

@@ -155,4 +155,5 @@ def held(box):
 
 
 if __name__ == "__main__":
-    ranks.main([other_worlds, ends, states_in_every_way, micro_batches, refusals, held])
+    ranks.main([other_worlds, ends, states_in_every_way, micro_batches, refusals, held],
+               "import torch, torch.distributed, torchdata.stateful_dataloader, lanekeeper.adapters.torch")
