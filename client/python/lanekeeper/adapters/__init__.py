@@ -8,7 +8,6 @@
 | `megatron`    | Megatron-core's data iterator                         |
 | `torchtitan`  | TorchTitan's data loader                              |
 | `jax`         | JAX arrays, Grain's iterators                         |
-| `nemo`        | NeMo AutoModel's recipes                              |
 
 All of them keep to three things. A step of the stream is a step of the optimizer, over all ranks: its sequences are
 the global batch, and gradient accumulation cuts them (`micro_batches`). The state is `Stream.state_dict`'s, the same
