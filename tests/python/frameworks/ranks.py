@@ -16,6 +16,8 @@ sys.path[:0] = [str(HERE.parent)]
 
 import support    # noqa: E402
 
+support.os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(pathlib.Path(sys.prefix) / "torchinductor"))    # not in a box
+
 import numpy as np    # noqa: E402
 
 import lanekeeper    # noqa: E402

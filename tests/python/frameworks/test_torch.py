@@ -154,6 +154,23 @@ def held(box):
     lk.check(all(torch.equal(b[n], torch.from_numpy(wanted[n][i])) for i, b in enumerate(batches) for n in NAMES), "40 steps held, after close and the daemon's end")
 
 
+def restarted(box):
+    """RC-111: the daemon is killed and started again under a loader that goes on."""
+    daemon = box.serve(box.mixed())
+    wanted = ranks.expected(daemon.address, 0, 8)
+    data = StreamDataset(lambda: lanekeeper.Stream(daemon.address, rank=0, world=1, timeout=120))
+    got = []
+    for batch in DataLoader(data, batch_size=None):
+        got.append(batch["input_ids"].clone())
+        if batch["step"] == 3:
+            daemon.kill()
+            box.daemon(daemon.config_path, index=False)
+        if batch["step"] == 7:
+            break
+    lk.check(len(got) == 8 and all(torch.equal(g, torch.from_numpy(w)) for g, w in zip(got, wanted["input_ids"])), "no step is left out or given twice", len(got))
+    lk.check(data.stream.info.connections > 1, "over another connection", data.stream.info)
+
+
 if __name__ == "__main__":
-    ranks.main([other_worlds, ends, states_in_every_way, micro_batches, refusals, held],
+    ranks.main([other_worlds, ends, states_in_every_way, micro_batches, refusals, held, restarted],
                "import torch, torch.distributed, torchdata.stateful_dataloader, lanekeeper.adapters.torch")
