@@ -3,9 +3,9 @@
 when its training is stopped and goes on with another number of processes, by what feeds it.
 
 Every run is a model trained for so many steps in legs, each on a number of processes of its own, all of which end
-after it. What was run is kept in BUILD/experiment/results, one file a run, and not run again; --minutes ends between
-two runs when so much time has passed, and the next call goes on. BUILD/experiment/report.md and the plots beside it
-are made of what there is. See README.md beside this file.
+after it. What was run is kept in BUILD/experiment/SETTING/results, one file a run, and not run again; --minutes ends
+between two runs when so much time has passed, and the next call goes on. BUILD/experiment/SETTING/report.md and the
+plots beside it are made of what there is. See README.md beside this file.
 """
 import argparse
 import json
@@ -30,10 +30,10 @@ import train
 
 #: How many processes, leg by leg; a run's steps are divided among its legs evenly.
 CONFIGURATIONS = {"one": [1], "legs": [1, 2, 4, 8, 3], "back": [8, 3, 1, 4, 2], "odd": [5, 7, 9, 2, 6]}
-COMMON = {"batch": 24, "sequence": 128, "width": 64, "layers": 2, "heads": 2, "lanes": 8, "rate": 3e-3,
+COMMON = {"batch": 24, "sequence": 64, "width": 64, "layers": 2, "heads": 2, "lanes": 8, "rate": 3e-3,
           "exam_rows": 256, "questions": 256, "data_seed": 1}
 SETTINGS = {
-    "quick": {**COMMON, "steps": 40, "seeds": 2, "configurations": ["one", "legs"], "sequence": 64,
+    "quick": {**COMMON, "steps": 40, "seeds": 2, "configurations": ["one", "legs"],
               "exam_rows": 256, "questions": 96},
     "default": {**COMMON, "steps": 150, "seeds": 3, "configurations": ["one", "legs", "back"]},
     "long": {**COMMON, "steps": 2000, "seeds": 5, "configurations": ["one", "legs", "back"], "sequence": 256,
@@ -49,7 +49,7 @@ def plan(settings, with_zephon):
     for seed in range(1, settings["seeds"] + 1):
         for configuration in settings["configurations"]:
             found += [(loader, configuration, seed, "plain") for loader in names]
-        found.append(("lanekeeper", "odd", seed, "plain"))
+        found += [(loader, "odd", seed, "plain") for loader in names if loader != "ordinary"]
         if seed == 1:
             found += [("lanekeeper", name, seed, "fixed") for name in (*settings["configurations"], "odd")]
     return found
@@ -101,7 +101,7 @@ def run_leg(leg):
 def run(place, settings, loader, name, seed, reduction):
     """One model, from its first step to its last, as a result that is kept."""
     worlds = CONFIGURATIONS[name]
-    folder = place["work"] / "run"
+    folder = place["work"] / f"run-{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     result = {"loader": loader, "configuration": name, "worlds": worlds, "seed": seed, "reduction": reduction,
@@ -157,10 +157,10 @@ def wanted():
 def main():
     arguments, settings = wanted()
     build = arguments.build.resolve()
-    work = build / "experiment"
+    work = build / "experiment" / arguments.setting
     results = work / "results"
     results.mkdir(parents=True, exist_ok=True)
-    place = {"work": work, "build": build, "data": prepare.prepare(build / "demo" / "data", work / "data")}
+    place = {"work": work, "build": build, "data": prepare.prepare(build / "demo" / "data", work.parent / "data")}
     found_versions = versions(zephon_version())
     torch.set_num_threads(1)
     jobs = plan(settings, found_versions["zephon"])

@@ -49,9 +49,10 @@ def of_loader(found, loader, names):
            "checkpoint_bytes": statistics.median(sizes), "snapshot_bytes": max(b["snapshot_bytes"] for _, b in later)}
     for mark in ("loss", "next", "choice"):
         row["spread_" + mark] = statistics.mean(spread([one["marks"][mark] for one in runs[seed]]) for seed in seeds)
-        if len(seeds) > 1:
-            row["noise_" + mark] = statistics.mean(
-                spread([runs[seed][i]["marks"][mark] for seed in seeds]) for i in range(len(names)))
+        of_seeds = [[r["marks"][mark] for key, r in found.items() if key[0] == loader and key[1] == name and key[3] == "plain"]
+                    for name in names]
+        noise = [spread(values) for values in of_seeds if len(values) > 1]
+        row["noise_" + mark] = statistics.mean(noise) if noise else None
     return row
 
 
@@ -78,7 +79,7 @@ def table(rows, found, names):
     for mark, unit in (("loss", "nats"), ("next", "points"), ("choice", "points")):
         words = {"loss": "validation loss", "next": "next byte right", "choice": "choice of four"}[mark]
         line(f"{words}: spread between configurations, {unit}", lambda _, r, m=mark: number(r["spread_" + m]))
-        line(f"{words}: spread between initialisations, {unit}", lambda _, r, m=mark: number(r.get("noise_" + m)))
+        line(f"{words}: spread between initialisations, {unit}", lambda _, r, m=mark: number(r["noise_" + m]))
     line("resume to first batch, median (most), s", lambda _, r: f"{r['resume_s']:.2f} ({r['resume_most_s']:.2f})")
     line("loader's part of a checkpoint, bytes", lambda _, r: f"{r['checkpoint_bytes']:,.0f}")
     line("kept beside it by the daemon, bytes", lambda _, r: f"{r['snapshot_bytes']:,}" if r["snapshot_bytes"] else "–")

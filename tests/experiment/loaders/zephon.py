@@ -44,8 +44,8 @@ class Loader:
         if leg["state"]:
             self.pipeline.restore(pickle.loads(leg["state"]))
         self.batches = iter(self.pipeline)
-        world, batch = leg["world"], leg["batch"]
-        self.rows = batch * (rank + 1) // world - batch * rank // world
+        # As many as it owns lanes: where they are not dealt evenly, the first ranks have one more.
+        self.rows = leg["batch"] // leg["world"] + (rank < leg["batch"] % leg["world"])
 
     def next(self):
         rows = [next(self.batches).to_training(tokens_field="input_ids") for _ in range(self.rows)]
