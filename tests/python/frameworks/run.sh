@@ -9,12 +9,16 @@ log=$build/test-logs/venv-frameworks.log
 mkdir -p "$build/test-logs"
 if ! cmp -s "$here/requirements.txt" "$home/requirements.txt"; then
     python3 -m venv "$home" || exit 1
-    grep -v '^#' "$here/requirements.txt" | while read -r packages; do
-        # shellcheck disable=SC2086 - several packages
-        "$home/bin/pip" install --disable-pip-version-check --no-cache-dir $packages >>"$log" 2>&1 ||
-            echo "could not install $packages: $(tail -n 1 "$log")"
-    done
-    cp "$here/requirements.txt" "$home/requirements.txt"
+    grep -v '^#' "$here/requirements.txt" | {
+        all=yes
+        while read -r packages; do
+            # shellcheck disable=SC2086 - several packages
+            "$home/bin/pip" install --disable-pip-version-check --no-cache-dir $packages >>"$log" 2>&1 ||
+                { all=no && echo "could not install $packages: $(tail -n 1 "$log")"; }
+        done
+        # What is not there is tried again the next time.
+        [ "$all" = no ] || cp "$here/requirements.txt" "$home/requirements.txt"
+    }
 fi
 failed=0 passed=0 skipped=0
 for t in "$here"/test_*.py; do
