@@ -14,6 +14,7 @@ import os
 import pathlib
 import platform
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -58,6 +59,7 @@ def plan(settings, with_zephon):
 def child(leg, rank):
     """The life of a rank: its end takes all threads with it, whatever a loader left behind."""
     status = 1
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         train.rank_main(leg, rank)
         status = 0
@@ -75,9 +77,9 @@ def run_leg(leg):
     begun = time.monotonic()
     machine = loaders.of(leg["loader"]).start(leg)
     started = time.monotonic() - begun
+    context = multiprocessing.get_context("fork")
+    ranks = [context.Process(target=child, args=(leg, r)) for r in range(leg["world"])]
     try:
-        context = multiprocessing.get_context("fork")
-        ranks = [context.Process(target=child, args=(leg, r)) for r in range(leg["world"])]
         for rank in ranks:
             rank.start()
         end = time.monotonic() + PATIENCE
@@ -90,6 +92,9 @@ def run_leg(leg):
         if any(rank.exitcode for rank in ranks):
             raise RuntimeError(f"a rank of {leg['world']} failed, steps {leg['first']} to {leg['last']}")
     finally:
+        for rank in ranks:
+            if rank.pid is not None and rank.exitcode is None:
+                rank.kill()
         if machine is not None:
             machine.close()
     seen = [json.loads((leg["folder"] / f"rank-{r}.json").read_text()) for r in range(leg["world"])]
@@ -163,6 +168,7 @@ def main():
     place = {"work": work, "build": build, "data": prepare.prepare(build / "demo" / "data", work.parent / "data")}
     found_versions = versions(zephon_version())
     torch.set_num_threads(1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))    # so that what was started is ended
     jobs = plan(settings, found_versions["zephon"])
     one_run = {key: value for key, value in settings.items() if key not in ("seeds", "configurations")}
     begun, failures = time.monotonic(), 0

@@ -163,8 +163,10 @@ def plot(work, found):
 def report(work, one_run, settings):
     """Writes report.md and plots, prints the former; False if what must hold does not."""
     found = read(work, one_run)
-    names = settings["configurations"]
-    rows = {loader: row for loader in LOADERS if (row := of_loader(found, loader, names)) is not None}
+    begun = {key[0] for key in found}
+    names = [name for name in settings["configurations"] if all((loader, name, 1, "plain") in found for loader in begun)]
+    rows = {loader: row for loader in LOADERS
+            if len(names) > 1 and (row := of_loader(found, loader, names)) is not None}
     lines = [f"{settings['steps']} steps of {settings['batch']} sequences of {settings['sequence']} bytes, width {settings['width']}, "
              f"{settings['layers']} layers. Configurations: {', '.join(names)}.", ""]
     facts, good = of_orders(found, names, settings)
