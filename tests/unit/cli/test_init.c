@@ -86,7 +86,7 @@ END_TEST
 START_TEST(any_path_and_field_is_read_back_as_it_was)
 {
     static const char *const names[] = {"plain", "with space", "a: b", "a #b", "\"quoted\"", "it's", "{x}", "[y]", "- z",
-                                        "line\nend", "tab\tbed", "stra\xc3\x9f" "e", "back\\\\slash", "true", "12", "*", "&a", "!t", "%d"};
+                                        "line\nend", "tab\tbed", "stra\xc3\x9f\xc3\xa9", "back\\\\slash", "true", "12", "*", "&a", "!t", "%d"};
     const struct machine machine = {.processors = 2, .memory_bytes = 8 * GIB};
     const struct found_tokenizers none = {.n = 0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
