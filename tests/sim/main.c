@@ -77,6 +77,7 @@ uint32_t __wrap_slots_take(struct slots *slots, uint64_t step, uint32_t rows)
 
 /* One seed -------------------------------------------------------------------------------------- */
 
+static void describe(void *owner, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void describe(void *owner, const char *format, ...)
 {
     char line[SIM_LOG_LINE];
