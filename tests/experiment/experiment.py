@@ -128,7 +128,6 @@ def run(place, settings, loader, name, seed, reduction):
             state = (folder / "state").read_bytes()
     result.update({"marks": seen[0]["marks"], "weights": seen[0]["weights"], "seconds": time.monotonic() - begun})
     result["snapshot_bytes"] = sum(f.stat().st_size for f in (folder / "snapshots").rglob("*") if f.is_file())
-    shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
@@ -185,6 +184,8 @@ def main():
             failures += 1
             print(f"experiment: {' '.join(map(str, job))}: {e}", flush=True)
             continue
+        finally:
+            shutil.rmtree(work / f"run-{os.getpid()}", ignore_errors=True)
         result["versions"] = found_versions
         path.write_text(json.dumps(result))
         print(f"[{i + 1}/{len(jobs)}] {job[0]:10} {job[1]:5} seed {job[2]} {job[3]}: loss {result['marks']['loss']:.5f}, "
