@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum lk_code lk_fail(struct lk_err *err, enum lk_code code, const char *format, ...)
+enum lk_code(lk_fail)(struct lk_err *err, enum lk_code code, const char *format, ...)
 {
     if (err != NULL) {
         va_list args;

@@ -47,6 +47,9 @@ struct lk_err {
 /* Sets @err (which may be NULL) and returns @code, so that a failure is one statement. */
 enum lk_code lk_fail(struct lk_err *err, enum lk_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+#ifdef __clang_analyzer__ /* sees one file at a time: that what is returned is @code, and no LK_OK */
+#define lk_fail(err, code, ...) ((void)(lk_fail)(err, code, __VA_ARGS__), (code))
+#endif
 
 /* Puts "<context>: " before the text of @err and returns its code: says where, on the way up. */
 enum lk_code lk_fail_in(struct lk_err *err, const char *format, ...)
