@@ -231,6 +231,7 @@ static enum lk_code work(struct run *run, struct lk_err *err)
     pool_close(run->pool);
     free(run->task);
     while (run->tasks != NULL)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): task_free takes it off this list, through @self */
         task_free(run->tasks);
     free(worker);
     return code == LK_OK && run->code != LK_OK ? lk_fail(err, run->code, "%s", run->err.text) : code;

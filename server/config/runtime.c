@@ -39,6 +39,7 @@ static enum lk_code add_listen(struct lk_reading *r, const struct lk_key *key,
 {
     char *url = NULL;
     LK_TRY(read_url(r, key, node, &url));
+    LK_CHECK(url != NULL);
     for (uint32_t i = 0; i < runtime->n_listen; i++) {
         if (strcmp(runtime->listen[i], url) != 0)
             continue;

@@ -276,8 +276,10 @@ static struct block *block_of(struct shard *s, uint32_t b)
     s->block[b] = block;
     block_append(c, block);
     c->block_bytes += sizeof *block;
-    while (c->block_bytes > c->config.memory_bytes / 4 && c->oldest != block)
+    while (c->block_bytes > c->config.memory_bytes / 4 && c->oldest != block) {
+        LK_CHECK(c->oldest->older == NULL);
         block_drop(c, c->oldest);
+    }
     return block;
 }
 

@@ -67,6 +67,7 @@ void measure_forget(struct cursor *c)
 {
     struct errand *errand;
     while ((errand = c->errands) != NULL) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): errand_free takes it off this list, through @self */
         if (pool_cancel(c->context->pool, errand->task)) {
             errand_free(errand);
             continue;
@@ -79,6 +80,7 @@ void measure_forget(struct cursor *c)
 void cursor_free_orphans(struct errand **orphans)
 {
     while (*orphans != NULL)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): errand_free takes it off this list, through @self */
         errand_free(*orphans);
 }
 
@@ -328,6 +330,7 @@ bool measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
             errand->lane = l;
             errand->slice = slice.id;
             c->measuring++;
+            LK_CHECK(weight > 0); /* a recipe has no dataset of weight 0 */
             uint64_t when = (uint64_t)((__uint128_t)before * weights / weight) / a_sequence;
             submit(errand, 2 + (position < start ? SEEK_URGENCY : position - start) + when);
         }

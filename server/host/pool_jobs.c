@@ -219,6 +219,7 @@ void jobs_done(struct pool *pool)
 void job_finish(struct pool *pool, struct job *job, const struct pool_result *result)
 {
     while (job->parts != NULL)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): part_free takes it off its job's list, which is this one */
         part_free(job->parts);
     struct pool_task task = job->task;
     job->finished = true;

@@ -182,6 +182,7 @@ static void on_hello(struct pool *pool, struct worker *worker, const struct said
                  hello == NULL ? "?" : hello->host, hello == NULL ? 0ull
                                                                   : (unsigned long long)hello->pid);
     } else {
+        LK_CHECK(hello != NULL);
         if (worker == NULL) {
             worker = worker_new(pool, false);
             worker->peer = said->ask.call->peer;

@@ -139,6 +139,7 @@ static void put_code(struct bit_writer *w, uint64_t v, unsigned order)
 {
     uint64_t high = (v >> order) + 1;
     unsigned n = bit_length(high);
+    LK_CHECK(n > 0); /* what is near a line that fits is far below 2^64 - 1 */
     put_wide(w, 0, n - 1);
     put_bits(w, 1, 1);
     put_wide(w, high & ((1ull << (n - 1)) - 1), n - 1);
@@ -188,6 +189,7 @@ static bool line_fits(const struct column *c)
 static uint64_t best_orders(const struct values *values, struct column c, struct column *best,
                             uint64_t least)
 {
+    LK_CHECK(values->n > 0); /* put_column writes nothing of none */
     if (!line_fits(&c))
         return least;
     for (c.growth = 0; c.growth < GROWTHS; c.growth++) {

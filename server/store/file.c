@@ -177,6 +177,7 @@ enum lk_code lk_file_read_all(const char *path, size_t max_bytes, struct lk_buf 
 
     out->len = 0;
     LK_TRY(lk_file_open(path, &source, err));
+    LK_CHECK(source != NULL);
     size_t n = source->bytes < SIZE_MAX ? (size_t)source->bytes : SIZE_MAX;
     if (n > max_bytes) {
         code = lk_fail(err, LK_RESOURCE_EXHAUSTED, "%s has %zu bytes, expected at most %zu", path,

@@ -59,6 +59,7 @@ enum lk_code lk_file_put(struct lk_writing *w, const void *data, size_t n, struc
 static enum lk_code give_name(struct lk_writing *w, struct lk_err *err)
 {
     if (!w->named) {
+        LK_CHECK(w->temp != NULL);
         char *self = lk_format("/proc/self/fd/%d", w->fd);
         int rc = linkat(AT_FDCWD, self, AT_FDCWD, w->temp, AT_SYMLINK_FOLLOW);
         int error = errno;

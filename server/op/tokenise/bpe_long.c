@@ -153,6 +153,7 @@ static struct lk_waiting *new_line(struct lk_bpe_scratch *scratch, uint32_t rank
     } else {
         scratch->waiting_free = scratch->waiting[line].next;
     }
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a line below @waiting_cap is in the table of that size */
     scratch->waiting[line].n = 0;
     scratch->waiting[line].next = scratch->first[rank];
     scratch->first[rank] = line;

@@ -11,6 +11,7 @@ static size_t growth_of(const struct lk_normal_step *step)
 {
     if (step->kind != LK_NORMAL_REPLACE || step->to_n <= step->from_n)
         return 1;
+    LK_CHECK(step->from_n > 0);
     return (step->to_n + step->from_n - 1) / step->from_n;
 }
 
