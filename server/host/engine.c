@@ -1,5 +1,7 @@
 #include "host/engine_private.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -245,6 +247,19 @@ static enum lk_code open_pool(struct engine *engine, struct lk_err *err)
 }
 
 /* What the tokenizer's file asks for and does not get, or what rule it is read by. */
+/* Weights are relative: so what they come to is said. */
+static void log_datasets(const struct engine *engine, const struct stream *stream)
+{
+    for (uint32_t d = 0; d < stream->recipe->n_datasets; d++) {
+        char share[32], rows[32];
+        snprintf(share, sizeof share, "%.9g", stream_share(stream, d));
+        snprintf(rows, sizeof rows, "%" PRIu64, stream->plan.dataset[d].rows);
+        log_event(engine->config.log, LOG_LEVEL_INFO, "stream", "dataset", "stream",
+                  stream->recipe->name, "dataset", stream->recipe->dataset[d].name, "share", share,
+                  "rows", rows, NULL);
+    }
+}
+
 static void log_notes(const struct engine *engine, const struct stream *stream)
 {
     const char *note = lk_tokenizer_notes(stream->tokenizer);
@@ -262,6 +277,7 @@ static enum lk_code open_stream(struct engine *engine, uint32_t s, struct lk_err
     struct served *served = &engine->stream[s];
     LK_TRY(stream_open(engine->config.config, s, &served->stream, err));
     LK_TRY(stream_check_cache(&served->stream, runtime, err));
+    log_datasets(engine, &served->stream);
     log_notes(engine, &served->stream);
     served->cursor = lk_zalloc(runtime->cursors_max, sizeof *served->cursor);
     uint32_t slots = slots_granted(engine, &served->stream);

@@ -98,9 +98,6 @@ static void put_cursor(struct lk_buf *out, const struct served *served,
 
 static void put_datasets(struct lk_buf *out, const struct stream *stream)
 {
-    uint64_t weights = 0;
-    for (uint32_t d = 0; d < stream->recipe->n_datasets; d++)
-        weights += stream->recipe->dataset[d].weight;
     lk_buf_puts(out, "\"datasets\":[");
     for (uint32_t d = 0; d < stream->recipe->n_datasets; d++) {
         const struct lk_dataset_recipe *dataset = &stream->recipe->dataset[d];
@@ -108,7 +105,7 @@ static void put_datasets(struct lk_buf *out, const struct stream *stream)
         key_text(out, "name", dataset->name);
         lk_buf_putf(out, ",\"share\":%.9f,\"rows\":%" PRIu64 ",\"shards\":%u,\"block_rows\":%" PRIu64
                          ",\"blocks\":%" PRIu64 "}",
-                    (double)dataset->weight / (double)weights, stream->plan.dataset[d].rows,
+                    stream_share(stream, d), stream->plan.dataset[d].rows,
                     stream->index[d].shards, stream->plan.dataset[d].block_rows,
                     stream->plan.dataset[d].blocks);
     }

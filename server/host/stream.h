@@ -37,6 +37,15 @@ enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct
                          struct lk_err *err);
 void stream_done(struct stream *stream); /* safe on a zeroed one */
 
+/* What part of the mixture dataset @d is, for people: its weight over the sum of all. */
+static inline double stream_share(const struct stream *stream, uint32_t d)
+{
+    uint64_t weights = 0;
+    for (uint32_t i = 0; i < stream->recipe->n_datasets; i++)
+        weights += stream->recipe->dataset[i].weight;
+    return (double)stream->recipe->dataset[d].weight / (double)weights;
+}
+
 /* The stream as a pool of workers needs to know it: borrows from it. */
 struct pool_stream;
 void stream_for_pool(const struct stream *stream, struct pool_stream *ret_stream);

@@ -98,6 +98,8 @@ def proportions(box):
                 f"explain: weights {weights} are shares {shares}")
         daemon = box.daemon(config, index=False)
         lk.same([d["share"] for d in daemon.status()["streams"][0]["datasets"]], list(shares), "so says the status")
+        lk.same([float(s) for s in re.findall(r"stream: dataset stream=\S+ dataset=\S+ share=(\S+) rows=1000", daemon.log())],
+                list(shares), "and the log, at the start")
         daemon.stop()
 
 
