@@ -60,18 +60,6 @@ static enum lk_code find_token(const struct stream *stream, const char *key, con
     return LK_OK;
 }
 
-static void shape_of(struct stream *stream, uint32_t d)
-{
-    const struct lk_index *index = &stream->index[d];
-    uint64_t *first = lk_zalloc((size_t)index->shards + 1, sizeof *first);
-    for (uint32_t s = 0; s < index->shards; s++)
-        first[s] = index->shard[s].first_row;
-    first[index->shards] = index->rows;
-    stream->shard_first[d] = first;
-    stream->shape[d] = (struct lk_shape){
-        .shards = index->shards, .shard_first = first, .row_bytes = index->row_bytes};
-}
-
 static enum lk_code open_dataset(struct stream *stream, const struct lk_config *config, uint32_t d,
                                  struct lk_err *err)
 {
@@ -91,7 +79,7 @@ static enum lk_code open_dataset(struct stream *stream, const struct lk_config *
     lk_dataset_files_done(&files);
     if (code != LK_OK)
         return lk_fail_in(err, "stream %s, dataset %s", stream->recipe->name, dataset->name);
-    shape_of(stream, d);
+    stream_shape(stream, d);
     return LK_OK;
 }
 

@@ -37,6 +37,9 @@ enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct
                          struct lk_err *err);
 void stream_done(struct stream *stream); /* safe on a zeroed one */
 
+/* Makes the shape of dataset @d, and its table of shards, of its index; in shape.c. */
+void stream_shape(struct stream *stream, uint32_t d);
+
 /* What part of the mixture dataset @d is, for people: its weight over the sum of all. */
 static inline double stream_share(const struct stream *stream, uint32_t d)
 {
