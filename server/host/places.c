@@ -6,9 +6,14 @@
  * compute. One that has given nothing is left to those who wait for it for the time of a turn; then it is
  * taken from them if others lack one, whose cursor goes on from there if that is on its way. Turns are short
  * at first, so that nobody waits long for a step which is near; each one that ends in vain makes the next
- * ones twice as long, so that of several far steps each is reached in the end. What takes more than the
- * longest turn makes way only as far as snapshots or counts keep what was done; whoever asks for it is told
- * what it lacks.
+ * ones twice as long, so that of several far steps each is reached in the end.
+ *
+ * What takes more than the longest turn, while others lack a cursor, makes way only as far as snapshots or
+ * counts keep what was done; with neither it is never reached, and whoever asks is told what it lacks. That is
+ * so on purpose. Turns without a limit would reach it, but then one who asks for a step that nobody can reach
+ * keeps everybody waiting for hours. To keep a cursor while its step is asked for again is the same. And to keep
+ * what was done for those who have lost their place takes the state of all lanes for each of them: so either
+ * memory without bound, or a few that others could drive out. On disk, within bounds, that is what snapshots are.
  */
 #include "host/engine_private.h"
 
@@ -97,7 +102,7 @@ static struct served_cursor *nearest(const struct engine *engine, struct served 
         if (at->cursor == NULL)
             continue;
         uint64_t distance = cursor_distance(at->cursor, request->step, request->cut);
-        if (distance < *ret_distance) {
+        if (distance < *ret_distance || cursor_untold(at->cursor, request->step)) {
             *ret_distance = distance;
             best = at;
         }
