@@ -77,7 +77,8 @@ def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
     """
     if array.flags.writeable or array.size == 0:
         return array
-    return np.asarray(_View({**array.__array_interface__, "data": (array.ctypes.data, False)}, array))
+    interface = array.__array_interface__
+    return np.asarray(_View({**interface, "data": (interface["data"][0], False)}, array))
 
 
 class Batch:
