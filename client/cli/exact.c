@@ -180,13 +180,11 @@ static void run_out(struct machine *m)
 /* As the daemon does: a dataset that is dropped as a whole is no part of any mixture. */
 static void check_barren(struct machine *m)
 {
-    for (uint32_t d = 0; d < m->exact->n && m->exact->ended && m->exact->fails == NULL; d++) {
-        uint64_t records = 0, taking_part = 0;
-        for (uint32_t l = 0; l < m->stream->recipe->lanes; l++) {
-            records += source_counts(lane_source(m->lane[l]), d)->records;
-            taking_part += source_takes_part(lane_source(m->lane[l]), d);
-        }
-        if (records > 0 || taking_part > 0)
+    for (uint32_t d = 0; d < m->exact->n && m->exact->run; d++) {
+        bool barren = true;
+        for (uint32_t l = 0; l < m->stream->recipe->lanes; l++)
+            barren = barren && source_barren(lane_source(m->lane[l]), d);
+        if (!barren)
             continue;
         m->exact->fails = lk_format("dataset %s yields no tokens: every one of its rows was dropped",
                                     m->stream->recipe->dataset[d].name);

@@ -191,17 +191,9 @@ bool source_takes_part(const struct source *s, uint32_t d)
     return s->draw[d].takes_part && !s->ended;
 }
 
-bool source_drawn_out(const struct source *s, uint32_t d)
+bool source_barren(const struct source *s, uint32_t d)
 {
-    return s->draw[d].planned_out && s->draw[d].n == 0;
-}
-
-uint32_t source_parts(const struct source *s)
-{
-    uint32_t n = 0;
-    for (uint32_t d = 0; d < s->datasets; d++)
-        n += source_takes_part(s, d);
-    return n;
+    return s->draw[d].planned_out && s->draw[d].n == 0 && s->draw[d].counts.records == 0;
 }
 
 void source_measured(struct source *s, uint32_t d, uint64_t id, const struct lk_row_measure *rows,

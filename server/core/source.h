@@ -71,9 +71,10 @@ bool source_front(const struct source *source, uint32_t dataset, uint64_t *ret_i
 uint32_t source_planned(const struct source *source, uint32_t dataset);       /* slices */
 uint64_t source_planned_bytes(const struct source *source, uint32_t dataset); /* not yet drawn */
 bool source_takes_part(const struct source *source, uint32_t dataset);
-/* All its passes are drawn: it has no row any more. Never so of one that repeats. */
-bool source_drawn_out(const struct source *source, uint32_t dataset);
-uint32_t source_parts(const struct source *source); /* datasets that take part: falls when one is released */
+/* Its rows of all passes are drawn, and every one was dropped. Known as soon as the source has given a record
+ * or ended, since it looks for the next record of every dataset before it does either. Never so of a dataset
+ * that repeats: to draw nothing from that is an error. */
+bool source_barren(const struct source *source, uint32_t dataset);
 
 /* The measures of a planned slice, [n] in its order. Late or repeated ones are ignored. */
 void source_measured(struct source *source, uint32_t dataset, uint64_t id,

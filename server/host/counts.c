@@ -53,6 +53,7 @@ struct counts_set {
     struct shard *shard;           /* [index->shards] */
     uint64_t doubts;               /* contradictions: that counts_put came upon, */
     uint64_t untold;               /* and that the writer did; see counts_job */
+    uint64_t heard;                /* of those, when last asked for */
 };
 
 struct counts {
@@ -395,6 +396,19 @@ void counts_put(struct counts_set *set, uint64_t row, struct lk_count count)
     c->stats.waiting++;
 }
 
+void counts_correct(struct counts_set *set, uint64_t row, struct lk_count count)
+{
+    struct shard *s = shard_of(set, row);
+    uint64_t r = s != NULL ? row - index_shard(s)->first_row : 0;
+    struct block *block = s != NULL ? block_of(s, (uint32_t)(r / LK_COUNTS_BLOCK)) : NULL;
+    count.known = true;
+    set->doubts++;
+    if (block != NULL && block->row[r % LK_COUNTS_BLOCK].known)
+        block->row[r % LK_COUNTS_BLOCK] = count;
+    for (size_t i = 0; s != NULL && i < s->n_news; i++)
+        s->news[i].told = s->news[i].told || s->news[i].row == r;
+}
+
 /* What a shard has to be written; its memory goes with it. */
 static struct counts_job *take_job(struct shard *s)
 {
@@ -518,10 +532,17 @@ struct counts_set *counts_set(struct counts *c, struct lk_digest ops, const stru
     return set;
 }
 
-uint64_t counts_doubts(const struct counts_set *set)
+uint64_t counts_doubts(struct counts_set *set)
 {
-    struct counts_writer *writer = set->counts->writer;
-    return set->doubts + (writer != NULL ? writer_doubts(writer, &set->untold) : 0);
+    struct counts *c = set->counts;
+    uint64_t untold = c->writer != NULL ? writer_doubts(c->writer, &set->untold) : 0;
+    for (uint32_t i = 0; untold != set->heard && i < set->index->shards; i++) {
+        shard_drop_blocks(c, &set->shard[i]);
+        file_drop(c, &set->shard[i]);
+        set->shard[i].looked_ms = 0;
+    }
+    set->heard = untold;
+    return set->doubts + untold;
 }
 
 void counts_stats(struct counts *c, struct counts_stats *ret_stats)

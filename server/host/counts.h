@@ -59,9 +59,14 @@ void counts_block(struct counts_set *set, uint32_t shard, uint32_t b,
  * the log. When there is no room it is dropped. */
 void counts_put(struct counts_set *set, uint64_t row, struct lk_count count);
 
-/* Grows whenever a count that was kept turns out to be wrong: in counts_put, or when the writer comes upon the
- * file, which nobody may have read. What it was used for by then is not known here. */
-uint64_t counts_doubts(const struct counts_set *set);
+/* The same of a row whose kept count has been used, and was found to be wrong by that: it is a doubt, whatever is
+ * kept by now, and the file is read if need be, so that the wrong one is not used again. */
+void counts_correct(struct counts_set *set, uint64_t row, struct lk_count count);
+
+/* Grows whenever a count that was kept turns out to be wrong: in counts_put or counts_correct, or when the writer
+ * comes upon the file, which nobody may have read; then what was read of it is forgotten here. What it was used for by
+ * then is not known here. */
+uint64_t counts_doubts(struct counts_set *set);
 
 /* To be called now and then: gives the writer what is due. */
 void counts_work(struct counts *counts);

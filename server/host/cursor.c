@@ -187,30 +187,6 @@ static struct lk_lane *seek_lane(struct cursor *c, uint32_t l, uint64_t position
     return copy;
 }
 
-/* A dataset of which no lane got a record though all have drawn it out has been dropped as a whole:
- * that is no mixture anybody asked for. (One that repeats is noticed by each lane itself; one that is left
- * undrawn, as another one has ended the lanes, is no such thing.) */
-static void check_barren(struct cursor *c)
-{
-    for (uint32_t d = 0; d < c->recipe->n_datasets && c->active == c->recipe->lanes; d++) {
-        uint64_t records = 0;
-        bool drawn_out = true;
-        for (uint32_t l = 0; l < c->recipe->lanes; l++) {
-            const struct source *source = lane_source(c->lane[l].lane);
-            records += source_counts(source, d)->records;
-            drawn_out = drawn_out && source_drawn_out(source, d);
-        }
-        if (records > 0 || !drawn_out)
-            continue;
-        struct lk_err err;
-        (void)lk_fail(&err, LK_FAILED_PRECONDITION,
-                      "dataset %s yields no tokens: every one of its %" PRIu64 " rows was dropped",
-                      c->recipe->dataset[d].name, c->context->stream->plan.dataset[d].rows);
-        cursor_fail(c, 0, err.code, err.text);
-        return;
-    }
-}
-
 static void activate(struct cursor *c, uint32_t l, const struct cursor *near)
 {
     struct cursor_lane *lane = &c->lane[l];
@@ -218,11 +194,10 @@ static void activate(struct cursor *c, uint32_t l, const struct cursor *near)
         return;
     lane->lane = seek_lane(c, l, steps_start(c->recipe, c->first_step), near);
     lane->began = lane_position(lane->lane);
+    c->by_counts = c->by_counts || lane->began > 0;
     lane->next_snapshot = snapshot_after(c, lane->began);
-    lane->parts = source_parts(lane_source(lane->lane));
     lane->used = c->ring > 0 ? lk_zalloc(c->ring, sizeof *lane->used) : NULL;
-    if (++c->active == c->recipe->lanes)
-        check_barren(c);
+    c->active++;
 }
 
 static void lanes_of(const struct cursor *c, uint64_t step, struct steps_cut cut, uint32_t *ret_first,
@@ -296,15 +271,6 @@ static uint64_t run_limit(const struct cursor *c)
             step = at + c->capacity;
     }
     return steps_start(c->recipe, step);
-}
-
-static void note_parts(struct cursor *c, uint32_t l)
-{
-    uint32_t parts = source_parts(lane_source(c->lane[l].lane));
-    if (parts == c->lane[l].parts)
-        return;
-    c->lane[l].parts = parts;
-    check_barren(c);
 }
 
 static void fail_lane(struct cursor *c, uint32_t l, const struct lk_err *err)
@@ -413,11 +379,61 @@ static bool pump_lanes(struct cursor *c)
             continue;
         moved = pump_lane(c, l) || moved;
         list_dropped(c, l);
-        note_parts(c, l);
         if (!broken(c))
             moved = pump_ahead(c, l) || moved;
     }
     return moved && !broken(c);
+}
+
+/* What the lanes say of a dataset: one has come to a record of it; none has, and none will; or else who has
+ * none so far (an inactive one where there is one), which may be the only one that does. */
+enum yields { YIELDS, YIELDS_NOTHING, YIELDS_PERHAPS, YIELDS_ELSEWHERE };
+
+static enum yields yields(const struct cursor *c, uint32_t d)
+{
+    enum yields says = YIELDS_NOTHING;
+    for (uint32_t l = 0; l < c->recipe->lanes; l++) {
+        const struct cursor_lane *lane = &c->lane[l];
+        if (lane->lane == NULL && says == YIELDS_NOTHING)
+            says = YIELDS_ELSEWHERE;
+        else if (lane->lane != NULL && !lane->over && lane_position(lane->lane) == 0)
+            says = YIELDS_PERHAPS;
+        else if (lane->lane != NULL && !source_barren(lane_source(lane->lane), d))
+            return YIELDS;
+    }
+    return says;
+}
+
+static void fail_barren(struct cursor *c, uint32_t d)
+{
+    struct lk_err err;
+    (void)lk_fail(&err, LK_FAILED_PRECONDITION,
+                  "dataset %s yields no tokens: every one of its %" PRIu64 " rows was dropped",
+                  c->recipe->dataset[d].name, c->context->stream->plan.dataset[d].rows);
+    cursor_fail(c, 0, err.code, err.text);
+}
+
+/*
+ * A dataset that is dropped as a whole is part of no mixture that anybody asked for: such a stream has no step
+ * (core/ORDER.md). Of one that repeats each lane finds that by itself; of another, a lane knows with its first
+ * sequence or its end whether there is a record in its own rows, and nothing is given before that is known of
+ * some lane, or of all. So it is the same for every step, whoever asks for what first. Where the lanes that were
+ * asked for have no record, the others are begun, to see: true.
+ */
+static bool look_for_records(struct cursor *c)
+{
+    bool fruitful = true, elsewhere = false;
+    for (uint32_t d = 0; d < c->recipe->n_datasets && !c->fruitful; d++) {
+        enum yields says = c->recipe->dataset[d].then == LK_THEN_REPEAT ? YIELDS : yields(c, d);
+        if (says == YIELDS_NOTHING)
+            fail_barren(c, d);
+        fruitful = fruitful && says == YIELDS;
+        elsewhere = elsewhere || says == YIELDS_ELSEWHERE;
+    }
+    c->fruitful = fruitful;
+    for (uint32_t l = 0; l < c->recipe->lanes && elsewhere; l++)
+        activate(c, l, NULL);
+    return elsewhere;
 }
 
 bool cursor_pump(struct cursor *c)
@@ -432,8 +448,10 @@ bool cursor_pump(struct cursor *c)
             pad_lane(c, l);
         moved = true;
     }
-    while (pump_lanes(c))
-        moved = true;
+    do {
+        while (pump_lanes(c))
+            moved = true;
+    } while (!broken(c) && look_for_records(c));
     if (!broken(c))
         measure_fetch(c);
     return moved;
@@ -471,7 +489,7 @@ uint64_t cursor_distance(const struct cursor *c, uint64_t step, struct steps_cut
 {
     const struct held *held = cursor_held(c, step);
     uint32_t first, end;
-    if (c->untold && step >= c->fail_step && step - c->fail_step <= c->capacity)
+    if (cursor_untold(c, step))
         return 0;
     if (step >= c->fail_step || step < c->first_step)
         return UINT64_MAX;
@@ -511,7 +529,7 @@ void cursor_ask(struct cursor *c, uint64_t step, struct steps_cut cut)
 uint64_t cursor_steps(const struct cursor *c)
 {
     uint64_t steps = c->recipe->tail == LK_TAIL_PAD ? 0 : UINT64_MAX;
-    if (c->active < c->recipe->lanes)
+    if (c->active < c->recipe->lanes || !c->fruitful)
         return UINT64_MAX;
     for (uint32_t l = 0; l < c->recipe->lanes; l++) {
         uint64_t position = lane_position(c->lane[l].lane);
@@ -547,7 +565,7 @@ static bool step_exists(const struct cursor *c, const struct held *held)
 
 static bool rows_ready(const struct cursor *c, const struct held *held, struct steps_cut cut)
 {
-    if (held == NULL || !step_exists(c, held))
+    if (held == NULL || !c->fruitful || !step_exists(c, held))
         return false;
     for (uint32_t row = cut.first; row < cut.first + cut.rows; row++)
         if (held->row[row] != 0)
@@ -559,7 +577,7 @@ enum cursor_state cursor_look(const struct cursor *c, uint64_t step, struct step
                               uint32_t *ret_slot)
 {
     const struct held *held = cursor_held(c, step);
-    if (rows_ready(c, held, cut) &&
+    if (!c->doubtful && rows_ready(c, held, cut) &&
         !(c->context->stream->finite && step >= cursor_steps(c))) {
         *ret_slot = held->slot;
         return CURSOR_READY;
@@ -577,17 +595,25 @@ const struct lk_err *cursor_error(struct cursor *c)
     return &c->err;
 }
 
+bool cursor_untold(const struct cursor *c, uint64_t step)
+{
+    return c->untold && step >= c->fail_step && step - c->fail_step <= c->capacity;
+}
+
+void cursor_doubt(struct cursor *c, const char *text)
+{
+    if (c->doubtful)
+        return;
+    cursor_fail(c, c->first_step, LK_DATA_LOSS, text);
+    c->doubtful = true;
+    c->untold = true;
+}
+
 void cursor_distrust(struct cursor *c)
 {
-    bool saved = false; /* what it took from the counts by itself it finds when it hands it out */
-    for (uint32_t l = 0; l < c->recipe->lanes; l++)
-        saved = saved || (c->lane[l].lane != NULL && c->lane[l].began > 0);
-    if (!saved || c->untold || c->fail_step <= c->first_step)
-        return;
-    cursor_fail(c, c->first_step, LK_DATA_LOSS,
-                "a count that was kept is wrong (the log names the row), and may have entered the saved "
-                "state that this began with: ask again, and it is made without");
-    c->untold = true;
+    if (c->by_counts)
+        cursor_doubt(c, "a count that was kept is wrong (the log names the row), and may have entered what was "
+                        "made here: ask again, and it is made without");
 }
 
 void cursor_waits_for(const struct cursor *c, uint64_t step, struct steps_cut cut,

@@ -105,9 +105,12 @@ const struct lk_lane *cursor_lane(const struct cursor *cursor, uint32_t lane);
  * not handed out. */
 void cursor_lane_totals(const struct cursor *cursor, uint32_t lane, struct lane_totals *ret_totals);
 
-/* A count that was kept has turned out to be wrong. If it may have entered the states that the lanes began with,
- * no more is made of them: somebody hears of it as DATA_LOSS, and another cursor makes it anew. */
+/* A count that was kept has turned out to be wrong. If it may have entered what this cursor has made, or the
+ * states that it began with, nothing of that is given any more: whoever asks next for a step of its window hears
+ * of it as DATA_LOSS, once, and another cursor makes it anew. */
 void cursor_distrust(struct cursor *cursor);
+/* Whoever asks for @step is to hear of that. */
+bool cursor_untold(const struct cursor *cursor, uint64_t step);
 
 /* The last pump left off, so that others have a turn: pump it again soon. */
 bool cursor_hungry(const struct cursor *cursor);

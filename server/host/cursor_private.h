@@ -26,7 +26,6 @@ struct cursor_lane {
     uint64_t began;            /* position at which this cursor took it up */
     uint64_t next_snapshot;    /* position of the next one to write */
     struct counted counted;    /* rows that it had from the counts cache, and holds */
-    uint32_t parts;            /* datasets that took part when last looked */
     uint32_t *used;            /* ring of `cursor.ring`: tokens of the sequences handed out last */
 };
 
@@ -70,6 +69,7 @@ struct cursor {
     const struct lk_recipe *recipe;
     struct cursor_lane *lane;  /* [lanes] */
     uint32_t active;
+    bool fruitful;             /* no dataset is dropped as a whole: see look_for_records */
     uint32_t ring;             /* finite streams: sequences of a lane in more steps than a window has */
     uint64_t first_step;       /* of the window */
     uint64_t asked;            /* highest step asked for */
@@ -83,7 +83,9 @@ struct cursor {
     uint32_t n_missing, cap_missing;
     uint64_t fail_step;        /* this step and those after it cannot be made, for the reason in err */
     struct lk_err err;
-    bool untold;               /* somebody must hear of it: another cursor would not fail */
+    bool by_counts;            /* counts that were kept are in it, or in the states it began with */
+    bool doubtful;             /* one of them was wrong: what it has made is not given any more */
+    bool untold;               /* somebody must hear of that: another cursor would not fail */
     struct failure *failures;  /* slices that could not be measured, until a lane needs one */
     uint64_t rows_made, fetched;
     uint32_t measuring, fetching;
@@ -94,6 +96,9 @@ struct cursor {
 struct held *cursor_held(const struct cursor *cursor, uint64_t step); /* NULL: not in the window */
 /* @step and those after it cannot be made. */
 void cursor_fail(struct cursor *cursor, uint64_t step, enum lk_code code, const char *text);
+
+/* A count that it may be made with was wrong, says @text. */
+void cursor_doubt(struct cursor *cursor, const char *text);
 
 /* measure.c */
 /* True: some were known, so that the lane may go on at once. */

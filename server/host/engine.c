@@ -143,12 +143,17 @@ static void heed_doubts(struct engine *engine, struct served *served)
             cursor_distrust(served->cursor[i].cursor);
 }
 
+static void heed_all_doubts(struct engine *engine)
+{
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        heed_doubts(engine, &engine->stream[s]);
+}
+
 static void turn(void *owner)
 {
     struct engine *engine = owner;
     uint32_t answered;
-    for (uint32_t s = 0; s < engine->n_streams; s++)
-        heed_doubts(engine, &engine->stream[s]);
+    heed_all_doubts(engine);
     do { /* an answer may set a window free to move on */
         (void)requests_serve(engine); /* gives new requests a cursor */
         count_waiting(engine);
@@ -431,6 +436,10 @@ void engine_close(struct engine *engine)
     loop_clear(engine->config.loop, &engine->counts_tick);
     loop_clear(engine->config.loop, &engine->again);
     requests_close(engine);
+    if (engine->counts != NULL) {
+        counts_flush(engine->counts); /* what it comes upon now, nobody would next time */
+        heed_all_doubts(engine);
+    }
     if (engine->rpc != NULL)
         loop_unwatch(engine->config.loop, rpc_server_fd(engine->rpc));
     rpc_server_close(engine->rpc);

@@ -86,20 +86,22 @@ void cursor_free_orphans(struct errand **orphans)
 
 /* Counts ------------------------------------------------------------------------------------- */
 
+static struct lk_count count_of(const struct pool_row *row)
+{
+    return (struct lk_count){.tokens = row->tokens,
+                             .text_bytes = (uint32_t)row->text_bytes,
+                             .specials = row->specials,
+                             .drop = row->drop};
+}
+
 /* What was measured need not be measured again. */
 static void keep_counts(const struct errand *errand, const struct pool_result *result)
 {
     const struct cursor_context *context = errand->context;
     if (context->counts == NULL)
         return;
-    for (uint32_t i = 0; i < errand->n; i++) {
-        const struct pool_row *row = &result->rows[i];
-        struct lk_count count = {.tokens = row->tokens,
-                                 .text_bytes = (uint32_t)row->text_bytes,
-                                 .specials = row->specials,
-                                 .drop = row->drop};
-        counts_put(context->counts[errand->dataset], errand->row[i], count);
-    }
+    for (uint32_t i = 0; i < errand->n; i++)
+        counts_put(context->counts[errand->dataset], errand->row[i], count_of(&result->rows[i]));
 }
 
 /* The rows of a slice whose counts are known are not measured: the lane has them at once. Their tokens
@@ -123,6 +125,7 @@ static bool feed_counts(struct cursor *c, struct cursor_lane *lane, const struct
     }
     source_measured(lane_source(lane->lane), slice->dataset, slice->id, measure, slice->n);
     counts_used(c->context->counts[slice->dataset], slice->n);
+    c->by_counts = true;
     c->allowance -= slice->n < c->allowance ? slice->n : c->allowance;
     lane->stuck = false;
     return true;
@@ -145,41 +148,44 @@ static void deliver_slice(struct cursor *c, const struct errand *errand,
     free(measure);
 }
 
-/* The count has been put right by now, so that nobody would come upon it again: but what this cursor has
- * handed out since it used the wrong one, and what it left in snapshots, may not be what it should be. */
-static void counted_wrongly(struct cursor *c)
+/* The row of @piece, measured again, is not what was counted, or has less than the @least that is needed of it:
+ * what this cursor has made since it used that may not be what it should be, nor what others made of the same
+ * count, nor what any left in snapshots. With counts the engine sees to these (counts_doubts). */
+static void counted_otherwise(struct cursor *c, const struct piece *piece, uint64_t least, const struct pool_row *row)
 {
-    c->untold = true;
-    if (c->context->snapshots != NULL)
-        snapshots_forget(c->context->snapshots, c->context->stream->order);
+    const struct cursor_context *context = c->context;
+    const struct lk_index *index = &context->stream->index[piece->dataset];
+    struct lk_row_place place = lk_index_place(index, piece->row);
+    struct lk_err err;
+    (void)lk_fail(&err, LK_DATA_LOSS,
+                  "dataset %s, shard %s, row %llu: measured again it has %u tokens, but %u were counted before: %s",
+                  c->recipe->dataset[piece->dataset].name, index->shard[place.shard].name,
+                  (unsigned long long)place.row_in_shard, row->tokens,
+                  (unsigned)(piece->of > least ? piece->of : least),
+                  piece->of != 0 ? "the count that was kept is wrong" : "the data or the tokenizer has changed");
+    if (!c->by_counts) {
+        cursor_fail(c, piece->step, err.code, err.text);
+        return;
+    }
+    cursor_doubt(c, err.text);
+    if (context->counts != NULL)
+        counts_correct(context->counts[piece->dataset], piece->row, count_of(row));
+    else if (context->snapshots != NULL)
+        snapshots_forget(context->snapshots, context->stream->order);
 }
 
 /* The ids of fetched rows, for the batches that lack them. */
 static void deliver_fetch(struct cursor *c, const struct errand *errand,
                           const struct pool_result *result)
 {
-    const struct lk_index *index = &c->context->stream->index[errand->dataset];
     uint32_t i = 0;
-    for (uint32_t p = 0; p < errand->pieces; p++) {
+    for (uint32_t p = 0; p < errand->pieces && !c->doubtful; p++) {
         const struct piece *piece = &errand->piece[p];
         while (errand->row[i] != piece->row)
             i++;
         uint64_t least = (uint64_t)piece->first + piece->tokens;
-        uint64_t counted = piece->of > least ? piece->of : least;
         if ((piece->of != 0 && piece->of != result->rows[i].tokens) || least > result->rows[i].tokens) {
-            struct lk_row_place place = lk_index_place(index, piece->row);
-            struct lk_err err;
-            (void)lk_fail(&err, LK_DATA_LOSS,
-                          "dataset %s, shard %s, row %llu: measured again it has %u tokens, "
-                          "but %u were counted before: %s",
-                          c->recipe->dataset[errand->dataset].name, index->shard[place.shard].name,
-                          (unsigned long long)place.row_in_shard, result->rows[i].tokens,
-                          (unsigned)counted,
-                          piece->of != 0 ? "the count that was kept is wrong"
-                                         : "the data or the tokenizer has changed");
-            cursor_fail(c, piece->step, err.code, err.text);
-            if (piece->of != 0)
-                counted_wrongly(c);
+            counted_otherwise(c, piece, least, &result->rows[i]);
             return;
         }
         assemble_piece(c, piece, result->rows[i].ids);

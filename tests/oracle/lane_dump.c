@@ -38,6 +38,7 @@ struct dump {
     uint32_t saves;    /* of 1000 moments, how many lose the lane */
     uint32_t n_worlds, world[WORLDS_MAX];
     struct run *run;   /* [lanes] */
+    bool *yields;      /* [datasets] some lane has come to a record of it */
 };
 
 struct pending { /* a planned slice that has not been measured */
@@ -172,7 +173,7 @@ static void keep(struct run *run, const struct lk_item *item)
     memcpy(run->sequence[at].span, item->span, item->n * sizeof *item->span);
 }
 
-static void run_plainly(const struct dump *d, uint32_t number, struct run *run)
+static void run_plainly(struct dump *d, uint32_t number, struct run *run)
 {
     struct lk_lane *lane = lane_new(&d->synth.plan, number);
     struct lk_item item;
@@ -185,6 +186,8 @@ static void run_plainly(const struct dump *d, uint32_t number, struct run *run)
         check_totals(lane);
     }
     lane_totals(lane, &run->totals);
+    for (uint32_t i = 0; i < d->synth.recipe.n_datasets; i++)
+        d->yields[i] |= !source_barren(lane_source(lane), i);
     lane_free(lane);
 }
 
@@ -398,6 +401,7 @@ static void dump_done(struct dump *d)
         free(d->run[lane].state);
     }
     free(d->run);
+    free(d->yields);
     synth_done(&d->synth);
     free(d);
 }
@@ -413,14 +417,17 @@ int main(void)
         return 0;
     }
     d->run = lk_zalloc(d->synth.recipe.lanes, sizeof *d->run);
+    d->yields = lk_zalloc(d->synth.recipe.n_datasets, sizeof *d->yields);
     for (uint32_t lane = 0; lane < d->synth.recipe.lanes; lane++) {
         run_plainly(d, lane, &d->run[lane]);
         run_hostilely(d, lane, &d->run[lane]);
         print_lane(&d->run[lane], lane);
     }
-    for (uint64_t step = 0; steps_start(&d->synth.recipe, step) < d->limit; step++)
-        if (!print_step(d, step))
-            break;
+    bool given = true;
+    for (uint32_t i = 0; i < d->synth.recipe.n_datasets; i++)
+        given = given && d->yields[i];
+    for (uint64_t step = 0; given && steps_start(&d->synth.recipe, step) < d->limit; step++)
+        given = print_step(d, step);
     dump_done(d);
     return 0;
 }

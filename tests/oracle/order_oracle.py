@@ -423,6 +423,8 @@ def step_size(case, step):
 
 def steps(case, lanes):
     """The rows of every global batch before the limit: sequences, None where a row is all padding."""
+    if any(all(drop for _, _, drop in dataset.rows) for dataset in lanes[0].source.datasets):
+        return
     step = position = 0
     while position < case["limit"]:
         share = step_size(case, step) // case["lanes"]

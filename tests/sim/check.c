@@ -29,6 +29,9 @@ static void check_exists(struct sim *sim, const struct sim_call *call, uint64_t 
                          uint32_t rows)
 {
     struct oracle *oracle = oracle_for(sim, call);
+    if (oracle_barren(oracle))
+        sim_fail(sim, "call %" PRIu64 ": step %" PRIu64 " is given, but a dataset is dropped as a whole",
+                 call->serial, step);
     if (!oracle_finite(oracle)) {
         for (uint32_t row = first; row < first + rows; row++)
             if (oracle_why(oracle, step, row) != ORACLE_GIVES)
@@ -172,7 +175,8 @@ static void check_not_misled(struct sim *sim, const struct sim_call *call, const
         has = has || (part[p].dataset == sim->wrong_dataset && part[p].row == sim->wrong_row &&
                       part[p].epoch == 0);
     }
-    if (has && !same && !sim->misled_before)
+    /* A state that was there before is held against the counts that are kept: that is, if they are. */
+    if (has && !same && (!sim->misled_before || fake_files_mislead(sim)))
         sim_fail(sim, "call %" PRIu64 ": step %" PRIu64 " row %u holds the row whose count is wrong",
                  call->serial, call->step, call->first + i);
 }
@@ -183,6 +187,7 @@ void check_batch(struct sim *sim, const struct sim_call *call, const Lk__GetBatc
     struct oracle_digest sum = {0};
     if (reply->shared && sim->trainer[call->trainer].client != call->client)
         sim_fail(sim, "call %" PRIu64 ": a lease for a client that is gone", call->serial);
+    check_told(sim, call);
     check_head(sim, call, reply, (const struct lk_batch_head *)(const void *)block, bytes);
     struct view view = view_of(block, reply->shared ? call->first : 0);
     if (!may_differ(sim, call))
@@ -253,18 +258,17 @@ static bool may_fail(struct sim *sim, const struct sim_call *call, uint64_t step
 {
     const struct sim_recipe *recipe = &sim->of.recipe[call->stream];
     struct oracle *oracle = oracle_for(sim, call);
-    if (code == LK_DATA_LOSS && may_differ(sim, call))
-        return true;
-    /* It is not known which states a wrong count has entered: so all that began with one are given up. */
-    if (code == LK_DATA_LOSS && sim->planted && call->stream == sim->wrong_stream &&
-        strstr(detail, "saved state that this began with") != NULL)
+    if (code == LK_DATA_LOSS && check_tells(sim, call->stream, detail))
         return true;
     if (has_fatal(recipe))
         return true; /* a slice fails as a whole: the lane may come to it long before the row */
     if (code != LK_FAILED_PRECONDITION)
         return false;
-    return oracle_barren(oracle) || oracle_steps(oracle) == 0 || may_differ(sim, call) ||
-           oracle_fails(oracle) <= step;
+    if (oracle_fails(oracle) <= step)
+        return true;
+    if (oracle_barren(oracle))
+        return strstr(detail, "yields no tokens") != NULL; /* not that it is small, or has ended */
+    return oracle_steps(oracle) == 0 || may_differ(sim, call);
 }
 
 static void check_ended(struct sim *sim, const struct sim_call *call, uint64_t last, const char *detail)
@@ -273,7 +277,9 @@ static void check_ended(struct sim *sim, const struct sim_call *call, uint64_t l
     uint64_t steps = oracle_steps(oracle);
     char says[64];
     snprintf(says, sizeof says, "ends after %" PRIu64 " steps", steps);
-    if (may_differ(sim, call) || has_fatal(&sim->of.recipe[call->stream]) || oracle_barren(oracle))
+    if (oracle_barren(oracle))
+        sim_fail(sim, "call %" PRIu64 ": \"%s\", but a dataset is dropped as a whole", call->serial, detail);
+    if (may_differ(sim, call) || has_fatal(&sim->of.recipe[call->stream]))
         return;
     if (last < steps || strstr(detail, says) == NULL)
         sim_fail(sim, "call %" PRIu64 ": \"%s\", but it has %" PRIu64 " steps", call->serial, detail, steps);

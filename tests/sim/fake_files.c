@@ -158,7 +158,6 @@ void snapshots_stats(struct snapshots *snapshots, struct snapshots_stats *ret_st
 
 struct counts_set {
     uint32_t stream, dataset;
-    uint64_t doubts;
 };
 
 struct counts {
@@ -176,27 +175,48 @@ enum lk_code counts_open(const struct counts_config *config, struct counts **ret
     return LK_OK;
 }
 
-static void write_news(struct sim_counts *of)
+/* It has been found out that a count was wrong: from now on everything must be right. */
+static void doubt(struct sim *sim, struct sim_counts *of)
 {
-    for (uint64_t i = 0; i < of->rows; i++)
-        if (of->news[i]) {
-            of->file[i] = of->memory[i];
-            of->news[i] = false;
+    sim_note(sim, "a wrong count is found");
+    of->doubts++;
+    sim->misled = sim->misled_before = false;
+}
+
+/* Who writes comes upon what the files have, and tells. */
+static void write_news(struct sim *sim, struct sim_counts *of)
+{
+    for (uint64_t i = 0; i < of->rows; i++) {
+        if (!of->news[i])
+            continue;
+        bool wrong = of->file[i].known && of->file[i].tokens != of->given[i].tokens;
+        of->file[i] = of->given[i];
+        of->news[i] = false;
+        if (wrong && !of->told[i]) {
+            memset(of->memory, 0, of->rows * sizeof *of->memory);
+            doubt(sim, of);
         }
+    }
 }
 
 static void write_all_news(struct sim *sim)
 {
     for (uint32_t s = 0; s < sim->of.n_streams; s++)
         for (uint32_t d = 0; d < sim->of.recipe[s].n_datasets; d++)
-            write_news(&sim->counts[s][d]);
+            write_news(sim, &sim->counts[s][d]);
+}
+
+void counts_flush(struct counts *counts)
+{
+    struct sim *sim = sim_now();
+    if (counts->config.write && !sim->killing)
+        write_all_news(sim);
 }
 
 void counts_close(struct counts *counts)
 {
-    struct sim *sim = sim_now();
-    if (counts != NULL && counts->config.write && !sim->killing)
-        write_all_news(sim);
+    if (counts != NULL)
+        counts_flush(counts);
     free(counts);
 }
 
@@ -218,12 +238,32 @@ static bool is_wrong(const struct sim *sim, const struct counts_set *set, uint64
            count->tokens != sim_row(&sim->of.recipe[set->stream].dataset[set->dataset], row).tokens;
 }
 
+static struct sim_counts *counts_of(struct sim *sim, const struct counts_set *set)
+{
+    return &sim->counts[set->stream][set->dataset];
+}
+
+bool fake_files_mislead(const struct sim *sim)
+{
+    if (!sim->planted)
+        return false;
+    const struct sim_counts *of = &sim->counts[sim->wrong_stream][sim->wrong_dataset];
+    uint64_t row = sim->wrong_row;
+    const struct lk_count *count = of->memory[row].known ? &of->memory[row] : &of->file[row];
+    return count->known && !of->news[row] &&
+           count->tokens != sim_row(&sim->of.recipe[sim->wrong_stream].dataset[sim->wrong_dataset], row).tokens;
+}
+
 bool counts_get(struct counts_set *set, const uint64_t *row, uint32_t n, struct lk_count *ret_count)
 {
     struct sim *sim = sim_now();
-    const struct sim_counts *of = &sim->counts[set->stream][set->dataset];
+    struct sim_counts *of = counts_of(sim, set);
+    if (sim->of.forgetful > 0 && rng_chance(&sim->rng, sim->of.forgetful))
+        memset(of->memory, 0, of->rows * sizeof *of->memory);
     for (uint32_t i = 0; i < n; i++) {
-        if (!of->memory[row[i]].known || of->news[row[i]]) {
+        if (!of->memory[row[i]].known)
+            of->memory[row[i]] = of->file[row[i]];
+        if (!of->memory[row[i]].known) {
             memset(ret_count, 0xa5, n * sizeof *ret_count); /* undefined, then */
             return false;
         }
@@ -254,24 +294,38 @@ static void check_count(struct sim *sim, const struct counts_set *set, uint64_t 
 void counts_put(struct counts_set *set, uint64_t row, struct lk_count count)
 {
     struct sim *sim = sim_now();
-    struct sim_counts *of = &sim->counts[set->stream][set->dataset];
+    struct sim_counts *of = counts_of(sim, set);
     check_count(sim, set, row, &count);
     count.known = true;
-    bool same = of->memory[row].known && of->memory[row].tokens == count.tokens;
-    if (same)
+    bool replaces = of->memory[row].known; /* what is not in memory is not looked up for this */
+    if (replaces && of->memory[row].tokens == count.tokens)
         return;
-    bool replaces = of->memory[row].known;
-    set->doubts += replaces;
-    if (!sim->of.write_counts && !replaces)
+    if (replaces) {
+        of->memory[row] = count;
+        doubt(sim, of);
+    }
+    if (!sim->of.write_counts)
         return;
-    of->memory[row] = count;
-    if (sim->of.write_counts)
-        of->news[row] = true;
+    of->given[row] = count;
+    of->told[row] = of->news[row] ? of->told[row] || replaces : replaces;
+    of->news[row] = true;
 }
 
-uint64_t counts_doubts(const struct counts_set *set)
+void counts_correct(struct counts_set *set, uint64_t row, struct lk_count count)
 {
-    return set->doubts;
+    struct sim *sim = sim_now();
+    struct sim_counts *of = counts_of(sim, set);
+    check_count(sim, set, row, &count);
+    count.known = true;
+    if (of->memory[row].known || of->file[row].known)
+        of->memory[row] = count;
+    of->told[row] = true;
+    doubt(sim, of);
+}
+
+uint64_t counts_doubts(struct counts_set *set)
+{
+    return counts_of(sim_now(), set)->doubts;
 }
 
 void counts_work(struct counts *counts)
@@ -303,10 +357,12 @@ void fake_files_open(struct sim *sim)
     for (uint32_t s = 0; s < sim->of.n_streams; s++)
         for (uint32_t d = 0; d < sim->of.recipe[s].n_datasets; d++) {
             struct sim_counts *of = &sim->counts[s][d];
+            of->doubts = 0;
             if (of->rows > 0)
-                memcpy(of->memory, of->file, of->rows * sizeof *of->memory);
+                memset(of->memory, 0, of->rows * sizeof *of->memory);
         }
     sim->misled = sim->misled_before = any_tainted(sim);
+    sim->found = sim->n_doubts = 0;
 }
 
 void fake_files_crash(struct sim *sim)
@@ -430,6 +486,8 @@ void fake_files_done(struct sim *sim)
         for (uint32_t d = 0; d < SIM_DATASETS_MAX; d++) {
             free(sim->counts[s][d].file);
             free(sim->counts[s][d].memory);
+            free(sim->counts[s][d].given);
             free(sim->counts[s][d].news);
+            free(sim->counts[s][d].told);
         }
 }

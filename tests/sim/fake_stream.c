@@ -95,7 +95,9 @@ void fake_config_make(struct sim *sim)
             counts->rows = sim->of.recipe[s].dataset[d].rows;
             counts->file = lk_zalloc(counts->rows, sizeof *counts->file);
             counts->memory = lk_zalloc(counts->rows, sizeof *counts->memory);
+            counts->given = lk_zalloc(counts->rows, sizeof *counts->given);
             counts->news = lk_zalloc(counts->rows, sizeof *counts->news);
+            counts->told = lk_zalloc(counts->rows, sizeof *counts->told);
         }
 }
 
@@ -146,18 +148,6 @@ struct lk_row_place lk_index_place(const struct lk_index *index, uint64_t row)
 
 /* Streams --------------------------------------------------------------------------------------- */
 
-static void make_shape(struct stream *stream, uint32_t d)
-{
-    const struct lk_index *index = &stream->index[d];
-    uint64_t *first = lk_zalloc((size_t)index->shards + 1, sizeof *first);
-    for (uint32_t s = 0; s < index->shards; s++)
-        first[s] = index->shard[s].first_row;
-    first[index->shards] = index->rows;
-    stream->shard_first[d] = first;
-    stream->shape[d] = (struct lk_shape){
-        .shards = index->shards, .shard_first = first, .row_bytes = index->row_bytes};
-}
-
 enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct stream *ret_stream,
                          struct lk_err *err)
 {
@@ -175,7 +165,7 @@ enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct
     stream.ops = lk_zalloc(n, sizeof *stream.ops);
     for (uint32_t d = 0; d < n; d++) {
         make_index(&recipe->dataset[d], number, d, &stream.index[d]);
-        make_shape(&stream, d);
+        stream_shape(&stream, d);
         stream.ops[d] = (struct lk_digest){.lo = (uint64_t)number << 32 | d};
     }
     for (uint32_t i = 0; i < recipe->n_batches; i++)
@@ -270,17 +260,22 @@ void log_event(const struct log *log, enum log_level level, const char *componen
 {
     struct sim *sim = sim_now();
     char line[SIM_LOG_LINE];
+    const char *stream = "", *reason = "";
     size_t n = (size_t)snprintf(line, sizeof line, "log: %s %s", component, event);
     va_list args;
     (void)log;
     (void)level;
     va_start(args, event);
-    for (const char *key; (key = va_arg(args, const char *)) != NULL && n < sizeof line;)
-        n += (size_t)snprintf(line + n, sizeof line - n, " %s=%s", key, va_arg(args, const char *));
+    for (const char *key; (key = va_arg(args, const char *)) != NULL && n < sizeof line;) {
+        const char *value = va_arg(args, const char *);
+        n += (size_t)snprintf(line + n, sizeof line - n, " %s=%s", key, value);
+        stream = strcmp(key, "stream") == 0 ? value : stream;
+        reason = strcmp(key, "reason") == 0 ? value : reason;
+    }
     va_end(args);
     sim_note(sim, "%s", line);
-    if (strcmp(event, "failed") == 0 && strstr(line, "the count that was kept is wrong") != NULL)
-        sim->must_forget = sim->of.snapshot_every > 0;
+    if (strcmp(event, "failed") == 0)
+        check_failed(sim, stream, reason);
 }
 
 void log_text(const struct log *log, enum log_level level, const char *component, const char *event,

@@ -179,6 +179,18 @@ static void make_misleading(struct rng *rng, struct sim_case *sim)
                 sim->recipe[s].stage[i].buffer = 64;
 }
 
+/* A dataset of which nothing is kept, in a stream that is endless all the same, if others repeat. */
+static void make_barren(struct rng *rng, struct sim_recipe *recipe)
+{
+    struct sim_dataset *dataset = &recipe->dataset[rng_below(rng, recipe->n_datasets)];
+    if (!rng_chance(rng, 20))
+        return;
+    dataset->drops = 1000;
+    if (rng_chance(rng, 500))
+        for (uint32_t d = 0; d < recipe->n_datasets; d++)
+            recipe->dataset[d].then = &recipe->dataset[d] == dataset ? SIM_RELEASE : SIM_REPEAT;
+}
+
 void gen_case(uint64_t seed, struct sim_case *ret_case)
 {
     struct rng rng = {.state = rng_hash(seed + 0x5eed)};
@@ -201,6 +213,9 @@ void gen_case(uint64_t seed, struct sim_case *ret_case)
     make_chances(&rng, sim);
     if (sim->plant)
         make_misleading(&rng, sim);
+    sim->forgetful = sim->counts ? ONE_OF(&rng, 0, 0, 50, 1000) : 0;
+    for (uint32_t s = 0; s < sim->n_streams; s++)
+        make_barren(&rng, &sim->recipe[s]);
 }
 
 /* In words -------------------------------------------------------------------------------------- */
@@ -213,10 +228,10 @@ static const char *const unit_name[] = {"tokens", "bytes", "samples"};
 
 void gen_describe(const struct sim_case *sim, void (*line)(void *owner, const char *format, ...), void *owner)
 {
-    line(owner, "arena %llu prefetch %u cursors %u snapshots every %llu%s counts %d%d%s trainers %u",
+    line(owner, "arena %llu prefetch %u cursors %u snapshots every %llu%s counts %d%d%s (%u) trainers %u",
          (unsigned long long)sim->arena_bytes, sim->prefetch_steps, sim->cursors_max,
          (unsigned long long)sim->snapshot_every, sim->blind_files ? " (blind)" : "", sim->counts,
-         sim->write_counts, sim->plant ? " planted" : "", sim->trainers);
+         sim->write_counts, sim->plant ? " planted" : "", sim->forgetful, sim->trainers);
     for (uint32_t s = 0; s < sim->n_streams; s++) {
         const struct sim_recipe *r = &sim->recipe[s];
         line(owner, "%s: lanes %u sequence %u by %s block_rows %u permute %d%d groups %u tail %s horizon %llu",

@@ -38,6 +38,7 @@ struct sim_case {
     uint32_t prefetch_steps, cursors_max;
     uint64_t snapshot_every;     /* 0: none */
     bool counts, write_counts;
+    uint32_t forgetful;          /* of 1000 times that counts are asked for, so often none is in memory */
     bool plant;                  /* a wrong count is planted at some restart */
     bool blind_files;            /* damage of a snapshot is not found by its file's checksum */
     uint32_t trainers;

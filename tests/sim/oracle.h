@@ -32,7 +32,7 @@ void oracle_free(struct oracle *oracle);
 bool oracle_refuses(const struct oracle *oracle);
 /* Some lane may end. */
 bool oracle_finite(const struct oracle *oracle);
-/* No row of a dataset that does not repeat is kept: the stream may be refused at any moment. */
+/* No row of a dataset that does not repeat is kept: no step is ever given. */
 bool oracle_barren(const struct oracle *oracle);
 uint32_t oracle_size(const struct oracle *oracle, uint64_t step);
 void oracle_cut(uint32_t size, uint32_t rank, uint32_t world, uint32_t *ret_first, uint32_t *ret_rows);

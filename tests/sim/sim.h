@@ -44,12 +44,23 @@ struct sim_truth {
     uint64_t position, hash;
 };
 
-/* Counts of a dataset: what the files have, and what the daemon thinks. */
+/* Counts of a dataset: what the files have, and what the daemon has read of them. */
 struct sim_counts {
-    struct lk_count *file, *memory; /* [rows] */
-    bool *news;                     /* [rows] given, not written yet */
-    uint64_t rows;
+    struct lk_count *file, *memory; /* [rows] memory: not known, or not read yet, or forgotten again */
+    struct lk_count *given;         /* [rows] of the news */
+    bool *news, *told;              /* [rows] given, not written yet; known to contradict the file */
+    uint64_t rows, doubts;
 };
+
+/* A cursor has failed since a count was wrong: somebody must hear of it, once. */
+struct sim_doubt {
+    const struct cursor *cursor;
+    uint32_t stream;
+    struct lk_err err;
+    uint64_t call;                  /* the last one sent before */
+    uint64_t told;                  /* the event; 0: nobody has heard of it */
+};
+#define SIM_DOUBTS_MAX 64
 
 enum sim_call_kind { CALL_GET, CALL_TRACE, CALL_DIGEST, CALL_HELLO, CALL_CHECKPOINT, CALL_STATUS, CALL_BAD };
 
@@ -114,6 +125,9 @@ struct sim {
     uint64_t wrong_row;    /* … of this row */
     bool misled;           /* it has been used, by this daemon or in a state that it may read */
     bool must_forget;      /* a wrong count was found: states may be made of it */
+    uint64_t found;        /* the event at which this daemon first found it; 0: not yet */
+    struct sim_doubt doubt[SIM_DOUBTS_MAX];
+    uint32_t n_doubts;
     bool misled_before;    /* by a state that was there when this daemon began */
 
     struct sim_call **call; /* in the order they were sent; the first may not have been heard */
@@ -171,6 +185,7 @@ void fake_files_crash(struct sim *sim);    /* what was not written is lost */
 void fake_files_disturb(struct sim *sim);  /* something happens to the disk */
 void fake_files_write(struct sim *sim);    /* all that waits is written */
 void fake_files_plant(struct sim *sim);    /* a wrong count */
+bool fake_files_mislead(const struct sim *sim); /* a daemon that asks for it would get it */
 void fake_files_done(struct sim *sim);
 
 /* fake_stream.c */
@@ -204,5 +219,10 @@ void check_lease(struct sim *sim, const struct sim_lease *lease);
 void check_saver(struct sim *sim, uint32_t stream, uint32_t lane, uint64_t position);
 uint64_t check_lease_hash(const struct sim *sim, const struct sim_lease *lease);
 void check_world(struct sim *sim, bool all); /* invariants; all: the slow ones, too */
+
+/* check_counts.c */
+void check_failed(struct sim *sim, const char *stream, const char *text); /* a cursor has, says the log */
+void check_told(struct sim *sim, const struct sim_call *call);            /* one is to be given its step */
+bool check_tells(struct sim *sim, uint32_t stream, const char *detail);   /* one is refused: may it be, for a count? */
 
 #endif

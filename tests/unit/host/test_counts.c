@@ -312,6 +312,33 @@ START_TEST(what_contradicts_is_named_and_replaced)
 }
 END_TEST
 
+START_TEST(what_was_found_to_be_wrong_is_not_used_again)
+{
+    struct lk_count wrong = {.tokens = 1, .text_bytes = 9}, got;
+    uint64_t row = 42, late = SHARD_ROWS + 42;
+    struct counts *counts = open_here();
+    counts_put(set_of(counts), row, wrong);
+    counts_put(set_of(counts), late, wrong);
+    counts_close(counts);
+    counts = open_here();
+    struct counts_set *set = set_of(counts);
+    counts_put(set, row, count_of(row)); /* nobody has read the file */
+    ck_assert_uint_eq(counts_doubts(set), 0);
+    counts_correct(set, row, count_of(row));
+    ck_assert_uint_eq(counts_doubts(set), 1);
+    ck_assert(get_row(set, row));
+    counts_put(set, late, count_of(late));
+    ck_assert(counts_get(set, &late, 1, &got));
+    ck_assert_uint_eq(got.tokens, 1); /* it is not written yet */
+    counts_flush(counts);
+    ck_assert_uint_eq(counts_doubts(set), 2); /* each once */
+    ck_assert(get_row(set, row));
+    ck_assert(get_row(set, late));
+    ck_assert_uint_eq(counts_doubts(set), 2);
+    counts_close(counts);
+}
+END_TEST
+
 static uint64_t all_bytes;
 
 static void add_bytes(const char *path)
@@ -440,6 +467,7 @@ Suite *suite(void)
     tcase_add_test(t, a_flipped_bit_is_noticed);
     tcase_add_test(t, who_only_reads_changes_nothing);
     tcase_add_test(t, what_contradicts_is_named_and_replaced);
+    tcase_add_test(t, what_was_found_to_be_wrong_is_not_used_again);
     tcase_add_test(t, the_folder_stays_within_its_size_and_the_oldest_go);
     tcase_add_test(t, memory_is_bounded);
     tcase_add_test(t, a_folder_that_goes_away_costs_the_files_alone);
