@@ -62,6 +62,10 @@ class Ranks:
     def over(self):
         return all(r.over() for r in self.rank)
 
+    def taken(self):
+        """How many batches all of them have by now."""
+        return sum(len(r.batches) for r in self.rank)
+
     def join(self):
         for r in self.rank:
             r.thread.join()

@@ -6,7 +6,8 @@
  *                             struck, of all processes of that program together
  *   LK_SHIM_FAULT=KIND:N:TIMES:WHAT
  *                             calls N (from 1) to N + TIMES - 1 of that kind fail with errno WHAT (a number), or,
- *                             WHAT being "short", do one byte or half of what they were asked for
+ *                             WHAT being "short", do one byte or half of what they were asked for, or, WHAT being
+ *                             "stop", are made when somebody has sent SIGCONT: before that the process stands still
  *   LK_SHIM_CLOCK=CLOCK@MS=SECONDS,…
  *                             so many milliseconds after the first call in any process, the clock "real" or "mono"
  *                             is so many seconds off; "mono" only ever leaps forward
@@ -22,6 +23,7 @@
 #include <link.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -48,6 +50,7 @@
 #define SHIM_SLOTS 256
 #define SHIM_IOV 64
 #define SHORT (-1)
+#define STOP (-2)
 
 #define KINDS(X)                                                                                   \
     X(open, "open") X(openat, "openat") X(mkostemp, "mkostemp") X(read, "read")                    \
@@ -84,7 +87,7 @@ struct shim {
     struct slot *slot; /* NULL: not in this program */
     int kind;             /* a slot: an enum kind, or that plus K_COUNT for nng's */
     uint64_t n, times;
-    int what; /* an errno, or SHORT */
+    int what; /* an errno, SHORT or STOP */
     char clock[256];
     uintptr_t nng, nng_end; /* where libnng lies */
 };
@@ -113,7 +116,7 @@ static void read_fault(const char *text)
         if (strcmp(shim.slot[i].name, kind) == 0)
             shim.kind = i;
     }
-    shim.what = strcmp(what, "short") == 0 ? SHORT : atoi(what);
+    shim.what = strcmp(what, "short") == 0 ? SHORT : strcmp(what, "stop") == 0 ? STOP : atoi(what);
 }
 
 static int find_nng(struct dl_phdr_info *info, size_t size, void *unused)
@@ -160,7 +163,8 @@ static struct slot *slot_of(enum kind kind, const void *caller)
     return &shim.slot[kind + ((uintptr_t)caller - shim.nng < shim.nng_end - shim.nng ? K_COUNT : 0)];
 }
 
-/* Counts a call. What it is to fail with, SHORT, or 0; @ret_slot then counts how often it did. */
+/* Counts a call, and stops before it if it is to. What it is to fail with, SHORT, or 0; @ret_slot then counts how
+ * often it did. */
 static int due(enum kind kind, const void *caller, struct slot **ret_slot)
 {
     if (shim.slot == NULL)
@@ -168,7 +172,12 @@ static int due(enum kind kind, const void *caller, struct slot **ret_slot)
     struct slot *slot = *ret_slot = slot_of(kind, caller);
     uint64_t n = slot->calls++ + 1;
     bool now = shim.times > 0 && slot == &shim.slot[shim.kind] && n >= shim.n && n - shim.n < shim.times;
-    return now ? shim.what : 0;
+    if (!now || shim.what != STOP)
+        return now ? shim.what : 0;
+    slot->struck++;
+    /* To this thread: it does not come back from here before all of them stand still. */
+    (void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGSTOP);
+    return 0;
 }
 
 static bool may_block(int fd, int flags)

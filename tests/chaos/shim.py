@@ -9,6 +9,7 @@ import lk
 SLOT = struct.Struct("24sQQ")
 SLOTS = 256
 SHORT = "short"
+STOP = "stop"    # the process is stopped there (lk.stopped tells), and makes the call when it goes on
 FOR_GOOD = 1 << 40    # as many times as it is called
 
 
@@ -20,7 +21,7 @@ class Shim:
         self.path.write_bytes(bytes(SLOT.size * SLOTS))
         self.box, self.program, self.clock = box, program, clock
         if kind is not None:
-            number = what if what == SHORT else getattr(errno, what)
+            number = what if what in (SHORT, STOP) else getattr(errno, what)
             self.fault = f"{kind}:{n}:{times}:{number}"
         else:
             self.fault = None
