@@ -28,6 +28,14 @@ static bool first_to_be_slow(void)
     return true;
 }
 
+/* Three seconds, or as long as it is told. */
+static void be_slow(void)
+{
+    const char *text = getenv("LK_FAULT_SLOW_MS");
+    long ms = text != NULL ? atol(text) : 3000;
+    (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
 /* Takes memory as a row that makes the tokenizer go wild would, without touching it; ends as lk_alloc
  * does when there is no more. */
 static void eat_memory(void)
@@ -52,7 +60,7 @@ void fault_row(const uint8_t *row, size_t bytes)
     if (row_has(row, bytes, "LK_FAULT_EAT_TEXT"))
         eat_memory();
     if (row_has(row, bytes, "LK_FAULT_SLOW_TEXT") && first_to_be_slow())
-        (void)nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+        be_slow();
 }
 
 #else

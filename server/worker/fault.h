@@ -10,8 +10,8 @@
 
 #ifdef LK_TEST_FAULTS
 /* LK_FAULT_CRASH_TEXT: abort() on a row that contains it. LK_FAULT_EAT_TEXT: take memory until there
- * is no more, or 64 GiB. LK_FAULT_SLOW_TEXT: sleep 3 s on one, in a worker that can be the first to
- * touch the file LK_FAULT_SLOW_ONCE, if that is set. */
+ * is no more, or 64 GiB. LK_FAULT_SLOW_TEXT: sleep 3 s, or LK_FAULT_SLOW_MS, on one, in a worker that can be
+ * the first to touch the file LK_FAULT_SLOW_ONCE, if that is set. */
 void fault_row(const uint8_t *row, size_t bytes);
 #else
 static inline void fault_row(const uint8_t *row, size_t bytes)

@@ -317,7 +317,6 @@ START_TEST(late_answers_give_their_lease_back)
 {
     struct fake_daemon *f = start(true);
     struct lanekeeper_options o = options_of(2);
-    o.timeout_ms = 200;
     struct lanekeeper *lk = connect_with(&o);
     struct lanekeeper_batch b;
     for (uint64_t s = 0; s < 50; s++) { /* ask, lose interest, ask again */

@@ -317,13 +317,15 @@ END_TEST
 /* Loop: a peer that ends each connection at once, and one that first greets and answers something. */
 START_TEST(redialling_pauses)
 {
+    enum { DIALS = 13 };
     uint8_t bytes[64];
-    int64_t last = 0, longest = 0;
-    int dials = 0, listener = listen_ipc();
+    int64_t begin = 0, last = 0, longest = 0, until = lkc_link_now_ms() + 4 * WAIT_MS;
+    int dials = 0, short_ones = 0, listener = listen_ipc();
     struct link *link = open_link(address);
     struct pollfd p = {.fd = listener, .events = POLLIN};
-    for (int64_t until = lkc_link_now_ms() + 1500; lkc_link_now_ms() < until;) {
+    while (dials < DIALS) {
         size_t n;
+        ck_assert_int_lt(lkc_link_now_ms(), until);
         lkc_link_turn(link);
         (void)lkc_link_take(link, &n);
         (void)lkc_link_wait(link, listener, until);
@@ -335,16 +337,21 @@ START_TEST(redialling_pauses)
             say(fd, bytes, message(bytes, 1, 1));
         }
         close(fd);
-        int64_t now = lkc_link_now_ms();
-        longest = dials > 0 && now - last > longest ? now - last : longest;
+        int64_t now = lkc_link_now_ms(), pause = now - last;
+        longest = dials > 0 && pause > longest ? pause : longest;
+        short_ones += dials > 0 && pause < 60;
+        begin = dials == 0 ? now : begin;
         last = now;
         dials++;
     }
-    /* 10, 15, 22 … 250 ms, less some jitter; always the first of these after an answer. */
-    ck_assert_msg(dials >= (_i == 1 ? 20 : 8), "%d", dials);
-    ck_assert_msg(dials <= (_i == 1 ? 300 : 40), "%d", dials);
+    /* 10, 15, 22 … 250 ms, less some jitter; always the first of these after an answer. A machine that does much else
+     * makes some of them longer, and none shorter. */
+    int64_t least = _i == 1 ? 4 * (DIALS - 1) : 500;
+    ck_assert_msg(last - begin >= least, "%ld ms", (long)(last - begin));
     if (_i == 0)
         ck_assert_msg(longest >= 100, "%ld ms", (long)longest);
+    else
+        ck_assert_msg(short_ones > DIALS / 2, "%d", short_ones);
     lkc_link_close(link);
     close(listener);
 }
@@ -433,7 +440,7 @@ START_TEST(tcp_refusal_and_unknown_names_are_named)
     drive(link, 200, 0);
     assert_why(link, "no.such.host.invalid");
     lkc_link_close(link); /* also when it is still being looked up */
-    ck_assert_int_lt(lkc_link_now_ms() - before, 1000);
+    ck_assert_int_lt(lkc_link_now_ms() - before, 4000); /* a resolver that nobody answers takes five seconds and more */
 }
 END_TEST
 

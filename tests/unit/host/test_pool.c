@@ -665,7 +665,14 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* The slow worker sleeps for three seconds; the other one must not wait for it. */
+/* Not to wait at the end for one that sleeps. */
+static void kill_all(const struct fix *f)
+{
+    for (uint32_t i = 0; i < f->n_pids; i++)
+        (void)kill(f->pids[i], SIGKILL);
+}
+
+/* The slow worker sleeps for a minute; the other one must not wait for it. */
 START_TEST(a_slow_task_is_given_to_another_worker_and_the_first_result_counts)
 {
     struct fix f;
@@ -673,17 +680,19 @@ START_TEST(a_slow_task_is_given_to_another_worker_and_the_first_result_counts)
     char *once = lk_format("%s/once", f.corpus.dir);
     ck_assert_int_eq(setenv("LK_FAULT_SLOW_TEXT", "SLOW", 1), 0);
     ck_assert_int_eq(setenv("LK_FAULT_SLOW_ONCE", once, 1), 0);
+    ck_assert_int_eq(setenv("LK_FAULT_SLOW_MS", "60000", 1), 0);
     f.config.task_timeout_ms = 150;
     fix_start(&f, 2);
     int64_t start = now_ms();
     submit_all(&f);
     run(&f);
-    ck_assert_int_lt(now_ms() - start, 2500);
+    ck_assert_int_lt(now_ms() - start, 30000);
     ck_assert_uint_eq(f.done_rows, 64);
     ck_assert_int_eq(access(once, F_OK), 0);
     struct pool_stats stats;
     pool_stats(f.pool, &stats);
     ck_assert_uint_ge(stats.retried, 1);
+    kill_all(&f);
     fix_done(&f);
     free(once);
 }
@@ -817,12 +826,13 @@ START_TEST(workers_die_with_a_killed_daemon_and_nothing_remains)
 }
 END_TEST
 
-/* Two seconds for the workers; and two for the server, when nng gets stuck in closing. */
+/* Its workers get a moment (with a leak checker three seconds), and then are killed: nobody waits for the minute. */
 START_TEST(closing_in_the_middle_of_work_ends_all_in_bounded_time)
 {
     struct fix f;
     fix_init(&f, 64, 50, "{\"text\": \"SLOW\"}", 7);
     ck_assert_int_eq(setenv("LK_FAULT_SLOW_TEXT", "SLOW", 1), 0);
+    ck_assert_int_eq(setenv("LK_FAULT_SLOW_MS", "60000", 1), 0);
     fix_start(&f, 2);
     (void)submit(&f, 1, 0);
     run(&f);
@@ -832,7 +842,7 @@ START_TEST(closing_in_the_middle_of_work_ends_all_in_bounded_time)
     f.done_rows = 0;
     int64_t start = now_ms();
     fix_done(&f);
-    ck_assert_int_lt(now_ms() - start, 4000);
+    ck_assert_int_lt(now_ms() - start, 20000);
     ck_assert_uint_eq(f.n_order, before);
 }
 END_TEST

@@ -445,7 +445,7 @@ START_TEST(strangers_do_not_keep_a_good_client_waiting)
     good_client_is_served(server, rpc_server_address(server, 0));
     (void)clock_gettime(CLOCK_MONOTONIC, &after);
     double s = (double)(after.tv_sec - before.tv_sec) + (double)(after.tv_nsec - before.tv_nsec) / 1e9;
-    ck_assert_msg(s < 1.0, "served after %.3f s", s);
+    ck_assert_msg(s < 5.0, "served after %.3f s", s); /* a place in a queue behind them all takes ten and more */
     for (int i = 0; i < 100; i++)
         close(silent[i]);
     rpc_server_close(server);
