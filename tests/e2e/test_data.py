@@ -215,10 +215,12 @@ def slow_row(box):
     reference = box.serve(stream, "reference")
     expected = lk.run_world(box, reference, 1, 20, show="none")
     reference.stop()
-    how = {"binary": faulty_folder(box), "environment": {"LK_FAULT_SLOW_TEXT": text, "LK_FAULT_SLOW_ONCE": str(box.path / "once")}}
+    slow = {"LK_FAULT_SLOW_TEXT": text, "LK_FAULT_SLOW_ONCE": str(box.path / "once"), "LK_FAULT_SLOW_MS": "500"}
+    how = {"binary": faulty_folder(box), "environment": slow}
     daemon = box.serve(stream, "slow", index=False, how=how, workers=2)
     got = lk.run_world(box, daemon, 2, 20, show="none")
     lk.same(got, expected, "a slow worker costs time and nothing else")
+    lk.check((box.path / "once").exists(), "and one was slow")
 
 
 def open_files(daemon, n, limit, bound):

@@ -91,35 +91,38 @@ def special_tokens(box):
 def stalled(box):
     """RC-139: workers that stand still: unhealthy with the reason when somebody waits, healthy when nobody does."""
     stream = box.mixed(100)
-    daemon = box.serve(stream, workers=2, stall_timeout="2s")
+    daemon = box.serve(stream, workers=2)
     reference = box.trainer(daemon).get("digest 0 30")
     daemon.stop()
-    daemon = box.serve(stream, index=False, workers=2, stall_timeout="2s")
-    lk.wait_until(lambda: len(daemon.workers()) == 2 and daemon.log().count("worker_ready") == 2, 10, "two workers")
+    daemon = box.serve(stream, index=False, workers=2, stall_timeout="1s")
+    lk.wait_until(lambda: len(daemon.workers()) == 2 and daemon.log().count("worker_ready") == 2, lk.ANSWER_S, "two workers")
     workers = daemon.workers()
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
     trainer = box.trainer(daemon, timeout=60000)
     trainer.connect()
-    time.sleep(3.0)    # longer than the stall time-out, and nobody asks anything meanwhile
+    time.sleep(1.5)    # longer than the stall time-out, and nobody asks anything meanwhile
     trainer.send("next 30")
-    begin = time.monotonic()
-    time.sleep(0.5)
+    seen = []
+
+    def unhealthy():
+        """By the daemon's own clock: this machine may have other things to do than to ask it."""
+        values, _ = parse_metrics(daemon.fetch("/metrics")[1])
+        seen.append((values["lanekeeper_oldest_request_seconds"], values["lanekeeper_healthy"]))
+        return not seen[-1][1]
+    lk.wait_until(unhealthy, lk.ANSWER_S, "a daemon that is not healthy")
+    wrong = [(age, healthy) for age, healthy in seen if healthy != (age < 1) and (not healthy or age > 1.5)]
+    lk.same(wrong, [], f"healthy until the stall time-out of 1 s is over, however long it was idle before, and not after ({len(seen)} looks)")
     code, text = daemon.fetch("/healthz")
-    lk.check(code == 200, "just asked: still healthy, however long it was idle before", (code, text))
-    while daemon.fetch("/healthz")[0] == 200 and time.monotonic() - begin < 20:
-        time.sleep(0.1)
-    took = time.monotonic() - begin
-    code, text = daemon.fetch("/healthz")
-    lk.check(code == 503 and 1.5 < took < 5, "unhealthy within the stall time-out of 2 s, not before", f"{code} after {took:.1f} s")
+    lk.same(code, 503, "/healthz says so")
     lk.check("step 0" in text and re.search("measur|worker|row", text) is not None, "with what it waits for", text)
     values, _ = parse_metrics(daemon.fetch("/metrics")[1])
-    lk.check(values["lanekeeper_healthy"] == 0 and values["lanekeeper_oldest_request_seconds"] > 1.5 and values["lanekeeper_requests_waiting"] >= 1,
+    lk.check(values["lanekeeper_healthy"] == 0 and values["lanekeeper_oldest_request_seconds"] >= 1 and values["lanekeeper_requests_waiting"] >= 1,
              "the metrics say so, too", {k: v for k, v in values.items() if "oldest" in k or "healthy" in k})
     status = daemon.status()
     lk.check(not status["healthy"] and status["waiting"] and status["waiting"][0]["method"] == "GetBatch" and status["waiting"][0]["for"],
              "the status names the request and what it waits for", status["waiting"])
-    late = box.trainer(daemon, timeout=1000)
+    late = box.trainer(daemon, timeout=1500)
     failure = late.do("next")[1]
     lk.check(failure.startswith("DEADLINE_EXCEEDED") and "step 0" in failure, "a client's time-out says what was waited for", failure)
     for pid in workers:
@@ -130,7 +133,7 @@ def stalled(box):
     trainer.close()    # what it had asked for ahead of time was asked for
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(3.0)
+    time.sleep(1.5)
     lk.check(daemon.fetch("/healthz") == (200, "ok, idle\n"), "stopped workers and nobody waiting: healthy", daemon.fetch("/healthz"))
 
 

@@ -149,7 +149,8 @@ def killed_while_saving(box):
         trainer = box.trainer(daemon, step=at, timeout=60000)
         trainer.connect()
         trainer.send("next 200")
-        time.sleep(0.02 + draw.random() * 0.15)
+        trainer.wait_for_a_line()
+        time.sleep(draw.random() * 0.15)
         daemon.kill()
         trainer.kill()
         batches = []
@@ -222,9 +223,8 @@ def unwritable(box):
     daemon = box.serve(stream, "config", index=False, how={"prefix": prefix}, snapshots={"dir": "full", "every": 1})
     got = lk.run_world(box, daemon, 2, 30, show="none")
     lk.same(got, expected, "a full disk under the snapshots changes nothing")
-    status = daemon.status()
-    lk.check(status["snapshots"]["failed"] > 0 and "not_written" in daemon.log() and status["healthy"],
-             "the failures are counted and logged", status["snapshots"])
+    lk.wait_until(lambda: daemon.status()["snapshots"]["failed"] > 0, lk.ANSWER_S, "a snapshot that cannot be written")
+    lk.check("not_written" in daemon.log() and daemon.status()["healthy"], "the failures are counted and logged", daemon.log()[-300:])
 
 
 if __name__ == "__main__":

@@ -41,12 +41,14 @@ class Terminal:
             self.all += os.read(self.master, 65536).decode(errors="replace")
             seconds = 0
 
+    def screens(self):
+        """The lines of each whole drawing."""
+        self.read()
+        return [[CSI.sub("", line) for line in re.split("\r+\n", frame)] for frame in self.all.split("\x1b[H") if frame.endswith("\x1b[J")]
+
     def screen(self):
         """The lines of the last whole drawing."""
-        self.read()
-        frames = self.all.split("\x1b[H")
-        whole = [f for f in frames if f.endswith("\x1b[J")] or [""]
-        return [CSI.sub("", line) for line in re.split("\r+\n", whole[-1])]
+        return (self.screens() or [[""]])[-1]
 
     def shows(self, pattern, fact, seconds=lk.ANSWER_S):
         try:
@@ -54,6 +56,11 @@ class Terminal:
         except lk.Failure:
             return lk.check(False, fact, lambda: f"no {pattern} in {self.screen()}")
         return lk.check(True, fact)
+
+    def showed(self, pattern, fact, begin):
+        """Of what is there for a moment only: any drawing after the first @begin."""
+        lk.wait_until(lambda: any(re.search(pattern, "\n".join(s)) for s in self.screens()[begin:]), lk.ANSWER_S, pattern)
+        lk.ok(fact)
 
     def press(self, keys):
         os.write(self.master, keys.encode())
@@ -91,9 +98,9 @@ def keys(box):
     lk.check(ENTER in t.all, "on the alternate screen")
     lk.check(re.search(r"\x1b\[3[0-9]m", t.all), "in colours")
     lk.same(len(t.screen()), 40, "as many lines as the screen has")
-    trainer.send("next 40")
-    t.shows(r"FROM(.|\n)*?\n  \d+ +[\d,]+ +[\d,]+ +\d+ +[\d,.]*[1-9][\d,.k]* +[\d,.]+[kM]? ", "steps and tokens a second while it trains")
-    trainer.answer()
+    drawn = len(t.screens())
+    trainer.get("next 40")
+    t.showed(r"FROM(.|\n)*?\n  \d+ +[\d,]+ +[\d,]+ +\d+ +[\d,.]*[1-9][\d,.k]* +[\d,.]+[kM]? ", "steps and tokens a second while it trains", drawn)
     t.press("2")
     t.shows(r">2 other(.|\n)*nothing has been asked", "a digit chooses the stream")
     t.press("\x1b[D")

@@ -290,7 +290,8 @@ def waits(box):
     stop.set()
     thread.join()
     lk.check(0.9 < took < 3, "after the time-out", f"{took:.2f} s")
-    lk.check(counted[0] > 200, "another thread ran meanwhile", counted[0])
+    # One that waits with the interpreter's lock lets others run ten times a second, at most, to see a signal.
+    lk.check(counted[0] > 40, "another thread ran meanwhile", counted[0])
     lk.same(error and error.code, lanekeeper.Code.DEADLINE_EXCEEDED, "with gRPC's code")
     daemon.process.send_signal(signal.SIGCONT)
     lk.same((first.step, next(stream).step), (0, 1), "asked again, the same step comes")
