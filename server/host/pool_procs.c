@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -210,11 +211,15 @@ static void end_now(struct worker *worker, int64_t until_ms)
     reap(worker);
 }
 
-/* Idle workers have been told, and end by themselves. */
+/* Idle workers have been told. One that has a task in hand sees, when it brings the result, that nobody will say
+ * anything more; it would wait for an answer otherwise. Either ends by itself. */
 void procs_end(struct pool *pool)
 {
     uint32_t n = pool->config.workers < pool->n_workers ? pool->config.workers : pool->n_workers;
     int64_t polite_ms = clock_ms() + END_POLITE_MS;
+    for (uint32_t i = 0; i < n; i++)
+        if (pool->worker[i]->pid != 0 && pool->worker[i]->pipe.fd >= 0)
+            (void)shutdown(pool->worker[i]->pipe.fd, SHUT_WR);
     for (uint32_t i = 0; i < n; i++)
         if (pool->worker[i]->pid != 0 && ended_within(pool->worker[i], left_ms(polite_ms)))
             reap(pool->worker[i]);
