@@ -1,6 +1,7 @@
 #include "client/cli/commands.h"
 
 #include "base/json.h"
+#include "client/cli/output.h"
 #include "config/budget.h"
 #include "config/canonical.h"
 #include "config/config.h"
@@ -54,17 +55,15 @@ static void check_dataset(struct check *check, const struct lk_recipe *recipe,
     struct lk_dataset_files files = {0};
     struct lk_index index = {0};
     struct lk_err err;
-    char *path = lk_config_index_path(&check->config, dataset);
     enum lk_code code = lk_dataset_list(dataset->path, &files, &err);
     if (code == LK_OK)
-        code = lk_index_open(path, &index, &err);
+        code = stream_index(&check->config, dataset, &index, &err);
     if (code != LK_OK) {
         (void)lk_fail_in(&err, "stream %s, dataset %s", recipe->name, dataset->name);
         add_problem(check, &err);
     }
     lk_index_close(&index);
     lk_dataset_files_done(&files);
-    free(path);
 }
 
 static void check_tokenizer(struct check *check, const struct lk_recipe *recipe)
@@ -207,14 +206,15 @@ static void text_stream(struct lk_buf *out, const struct check *check, const str
     for (uint32_t d = 0; d < recipe->n_datasets; d++)
         text_dataset(out, report, d, sum);
     lk_buf_puts(out, "  largest step  ");
-    lk_put_size(out, lk_recipe_step_bytes(recipe));
+    put_bytes(out, lk_recipe_step_bytes(recipe));
     lk_buf_puts(out, " of tokens; ");
-    lk_put_size(out, lk_recipe_step_bytes(recipe) * check->config.runtime.prefetch_steps);
+    put_bytes(out, lk_recipe_step_bytes(recipe) * check->config.runtime.prefetch_steps);
     lk_buf_puts(out, " prefetched, of an arena of ");
-    lk_put_size(out, check->config.runtime.arena_bytes);
-    lk_buf_putf(out, "\n  buffers       about %llu bytes in all %u lanes, of ",
-                (unsigned long long)lk_recipe_state_bytes(recipe), recipe->lanes);
-    lk_put_size(out, check->config.runtime.state_bytes);
+    put_bytes(out, check->config.runtime.arena_bytes);
+    lk_buf_puts(out, "\n  buffers       about ");
+    put_bytes(out, lk_recipe_state_bytes(recipe));
+    lk_buf_putf(out, " in all %u lanes, of ", recipe->lanes);
+    put_bytes(out, check->config.runtime.state_bytes);
     lk_buf_puts(out, "\n");
     text_digests(out, report);
     lk_recipe_canonical(recipe, &order, &batch);
@@ -236,13 +236,7 @@ static void text_check(struct lk_buf *out, const struct check *check)
 
 /* ---- JSON ---- */
 
-static void json_text(struct lk_buf *out, const char *key, const char *text)
-{
-    lk_buf_putf(out, "\"%s\":", key);
-    lk_json_quote(out, text, strlen(text));
-}
-
-static void json_digest(struct lk_buf *out, const char *key, bool known, struct lk_digest digest)
+static void json_known_digest(struct lk_buf *out, const char *key, bool known, struct lk_digest digest)
 {
     char hex[LK_DIGEST_HEX];
     lk_digest_hex(digest, hex);
@@ -256,9 +250,9 @@ static void json_dataset(struct lk_buf *out, const struct report *report, uint32
 {
     const struct lk_dataset_recipe *dataset = &report->recipe->dataset[d];
     lk_buf_puts(out, d > 0 ? ",{" : "{");
-    json_text(out, "name", dataset->name);
+    json_text(out, false, "name", dataset->name);
     lk_buf_puts(out, ",");
-    json_text(out, "path", dataset->path);
+    json_text(out, false, "path", dataset->path);
     lk_buf_putf(out, ",\"weight\":%llu,\"share\":", (unsigned long long)dataset->weight);
     put_share(out, dataset->weight, sum);
     lk_buf_putf(out, ",\"epochs\":%u,\"then\":\"%s\"", dataset->epochs, then_name(dataset->then));
@@ -276,15 +270,15 @@ static void json_stream(struct lk_buf *out, const struct report *report)
     uint64_t sum = weight_sum(recipe);
     lk_recipe_canonical(recipe, &order, &batch);
     lk_buf_puts(out, "{");
-    json_text(out, "name", recipe->name);
+    json_text(out, false, "name", recipe->name);
     lk_buf_puts(out, ",");
-    json_digest(out, "order_digest", report->opened, report->stream.order);
+    json_known_digest(out, "order_digest", report->opened, report->stream.order);
     lk_buf_puts(out, ",");
-    json_digest(out, "stream_digest", report->opened, report->stream.digest);
+    json_known_digest(out, "stream_digest", report->opened, report->stream.digest);
     lk_buf_puts(out, ",");
-    json_text(out, "canonical", lk_buf_cstr(&order));
+    json_text(out, false, "canonical", lk_buf_cstr(&order));
     lk_buf_puts(out, ",");
-    json_text(out, "batches", lk_buf_cstr(&batch));
+    json_text(out, false, "batches", lk_buf_cstr(&batch));
     lk_buf_putf(out, ",\"step_bytes\":%llu,\"state_bytes\":%llu,\"datasets\":[",
                 (unsigned long long)lk_recipe_step_bytes(recipe),
                 (unsigned long long)lk_recipe_state_bytes(recipe));
@@ -298,14 +292,14 @@ static void json_stream(struct lk_buf *out, const struct report *report)
 static void json_check(struct lk_buf *out, const struct check *check)
 {
     lk_buf_puts(out, "{");
-    json_text(out, "file", check->file);
+    json_text(out, false, "file", check->file);
     lk_buf_putf(out, ",\"ok\":%s,\"problems\":[", check->n_problems == 0 ? "true" : "false");
     for (size_t i = 0; i < check->n_problems; i++) {
         lk_buf_puts(out, i > 0 ? "," : "");
         lk_json_quote(out, check->problem[i], strlen(check->problem[i]));
     }
     lk_buf_puts(out, "],");
-    json_text(out, "notes", check->config.notes != NULL ? check->config.notes : "");
+    json_text(out, false, "notes", check->config.notes != NULL ? check->config.notes : "");
     lk_buf_puts(out, ",\"streams\":[");
     for (uint32_t i = 0; check->report != NULL && i < check->config.n_streams; i++) {
         lk_buf_puts(out, i > 0 ? "," : "");
@@ -316,15 +310,11 @@ static void json_check(struct lk_buf *out, const struct check *check)
 
 /* ---- the command ---- */
 
-/* A full disk or a closed pipe must not look like success. */
 static int print(struct lk_buf *out, int status)
 {
-    bool written = fwrite(out->data, 1, out->len, stdout) == out->len && fflush(stdout) == 0;
+    bool written = output_flush(out);
     lk_buf_done(out);
-    if (written)
-        return status;
-    (void)fputs("lanekeeper: cannot write to standard output\n", stderr);
-    return EXIT_PROBLEM;
+    return written ? status : EXIT_PROBLEM;
 }
 
 static int run_reference(void)
@@ -343,9 +333,11 @@ static int run_check_command(const char *file, bool json)
         json_check(&out, &check);
     else
         text_check(&out, &check);
-    for (size_t i = 0; !json && i < check.n_problems; i++)
-        (void)fprintf(stderr, "lanekeeper: %s\n", check.problem[i]);
+    if (!json && check.n_problems == 0)
+        lk_buf_putf(&out, "%s: no problem found\n", file);
     int status = print(&out, check.n_problems == 0 ? EXIT_WELL : EXIT_PROBLEM);
+    for (size_t i = 0; !json && i < check.n_problems; i++) /* last: the rest is longer than a screen */
+        (void)fprintf(stderr, "lanekeeper: %s\n", check.problem[i]);
     check_done(&check);
     return status;
 }

@@ -356,8 +356,7 @@ enum lk_code lk_index_open(const char *path, struct lk_index *ret_index, struct 
 {
     int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0 && errno == ENOENT)
-        return lk_fail(err, LK_NOT_FOUND,
-                       "%s: no such index: make it with `lanekeeper index DATA -o %s`", path, path);
+        return lk_fail(err, LK_NOT_FOUND, "%s: no such index", path);
     if (fd < 0)
         return lk_fail(err, errno == EACCES ? LK_PERMISSION_DENIED : LK_UNAVAILABLE,
                        "cannot open %s: %s", path, strerror(errno));

@@ -165,9 +165,13 @@ static char *worker_beside(void)
 static enum lk_code make_run_dir(const struct daemon *daemon, struct lk_err *err)
 {
     const char *dir = daemon->config.runtime.run_dir;
+    struct stat st;
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-        return lk_fail(err, LK_FAILED_PRECONDITION, "cannot make the run directory %s: %s", dir,
+        return lk_fail(err, LK_FAILED_PRECONDITION, "cannot make the run directory %s: %s (runtime.run_dir)", dir,
                        strerror(errno));
+    if (stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
+        return lk_fail(err, LK_FAILED_PRECONDITION, "%s: expected a folder for sockets, found a file (runtime.run_dir)",
+                       dir);
     return LK_OK;
 }
 
@@ -255,6 +259,19 @@ static enum lk_code raise_file_limit(const struct daemon *daemon, struct lk_err 
     return LK_OK;
 }
 
+/* Whoever has our addresses is most often a daemon with the same configuration. */
+static enum lk_code open_engine(struct daemon *daemon, const struct engine_config *config, struct lk_err *err)
+{
+    enum lk_code code = engine_open(config, &daemon->engine, err);
+    if (code != LK_ALREADY_EXISTS)
+        return code;
+    char *told = lk_strdup(err->text);
+    (void)lk_fail(err, code, "%s; if it is a lanekeeperd of this configuration, it serves already: `lanekeeper status "
+                             "--config %s`; --run-dir DIR starts another beside it", told, daemon->options->config);
+    free(told);
+    return code;
+}
+
 static enum lk_code start(struct daemon *daemon, struct lk_err *err)
 {
     LK_TRY(lk_config_load(daemon->options->config, &daemon->config, err));
@@ -275,7 +292,7 @@ static enum lk_code start(struct daemon *daemon, struct lk_err *err)
                                    .worker_path = daemon->worker,
                                    .write_counts =
                                        daemon->options->snapshots == DAEMON_SNAPSHOTS_WRITE};
-    LK_TRY(engine_open(&engine, &daemon->engine, err));
+    LK_TRY(open_engine(daemon, &engine, err));
     if (daemon->config.runtime.http != NULL) {
         LK_TRY(http_open(daemon->config.runtime.http, &daemon->http, err));
         loop_watch(daemon->loop, http_fd(daemon->http), http_ready, daemon);

@@ -60,21 +60,49 @@ static enum lk_code find_token(const struct stream *stream, const char *key, con
     return LK_OK;
 }
 
+/* What mends an index is one command, however it came to be missing, damaged, or of other data. */
+static enum lk_code say_command(const struct lk_config *config, const char *what, struct lk_err *err)
+{
+    char *told = lk_strdup(err->text);
+    (void)lk_fail(err, err->code, "%s; %s: `lanekeeper index %s`", told, what, config->path);
+    free(told);
+    return err->code;
+}
+
+enum lk_code stream_index(const struct lk_config *config, const struct lk_dataset_recipe *dataset,
+                          struct lk_index *ret_index, struct lk_err *err)
+{
+    char *path = lk_config_index_path(config, dataset);
+    enum lk_code code = lk_index_open(path, ret_index, err);
+    free(path);
+    if (code == LK_NOT_FOUND)
+        return say_command(config, "make it", err);
+    return code == LK_DATA_LOSS ? say_command(config, "make it anew", err) : code;
+}
+
+/* Other data are another stream: whoever indexes anew ought to know it before. */
+static enum lk_code check_listing(const struct lk_config *config, const struct lk_index *index,
+                                  const struct lk_dataset_files *files, struct lk_err *err)
+{
+    if (lk_index_check_listing(index, files, err) == LK_OK)
+        return LK_OK;
+    return say_command(config, "bring them back, or index them anew, which makes them another stream than the one "
+                               "that checkpoints are of", err);
+}
+
 static enum lk_code open_dataset(struct stream *stream, const struct lk_config *config, uint32_t d,
                                  struct lk_err *err)
 {
     const struct lk_dataset_recipe *dataset = &stream->recipe->dataset[d];
     struct lk_dataset_files files = {0};
     char real[PATH_MAX];
-    char *path = lk_config_index_path(config, dataset);
-    enum lk_code code = lk_index_open(path, &stream->index[d], err);
+    enum lk_code code = stream_index(config, dataset, &stream->index[d], err);
 
-    free(path);
     if (code == LK_OK)
         code = lk_dataset_list(dataset->path, &files, err);
     if (code == LK_OK) {
         stream->root[d] = lk_strdup(realpath(files.root, real) != NULL ? real : files.root);
-        code = lk_index_check_listing(&stream->index[d], &files, err);
+        code = check_listing(config, &stream->index[d], &files, err);
     }
     lk_dataset_files_done(&files);
     if (code != LK_OK)

@@ -37,6 +37,10 @@ enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct
                          struct lk_err *err);
 void stream_done(struct stream *stream); /* safe on a zeroed one */
 
+/* The index of one of its datasets, opened; the error names the command that makes it. */
+enum lk_code stream_index(const struct lk_config *config, const struct lk_dataset_recipe *dataset,
+                          struct lk_index *ret_index, struct lk_err *err);
+
 /* Makes the shape of dataset @d, and its table of shards, of its index; in shape.c. */
 void stream_shape(struct stream *stream, uint32_t d);
 

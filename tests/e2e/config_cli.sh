@@ -39,8 +39,17 @@ expect 1 'expected a configuration file, found a folder' check "$dir"
 expect 1 'No such file' check "$dir/absent.yaml"
 expect 1 'dataset docs: .*nowhere' check "$dir/nowhere.yaml"
 expect 1 'order digest  unknown' check "$dir/nowhere.yaml"
-expect 1 'no such index' check "$dir/good.yaml"
+expect 1 "no such index; make it: .lanekeeper index $dir/good.yaml.\$" check "$dir/good.yaml"
 expect 1 'share 1.000000000' check "$dir/good.yaml"
 expect 1 '"ok":false,"problems":\[".*sequenz' check --json "$dir/misspelt.yaml"
 expect 1 '"order_digest":null' check --json "$dir/good.yaml"
+
+"$lk" index "$dir/good.yaml" >/dev/null
+expect 0 "^$dir/good.yaml: no problem found\$" check "$dir/good.yaml"
+echo '{"text":"three"}' >>"$dir/docs/a.jsonl"
+expect 1 "changed in size a.jsonl; .*index them anew.*: .lanekeeper index $dir/good.yaml.\$" check "$dir/good.yaml"
+"$lk" index "$dir/good.yaml" >/dev/null
+printf x | dd of="$dir/index/docs.lkindex" bs=1 seek=100 conv=notrunc 2>/dev/null
+expect 1 "broken index: .*; make it anew: .lanekeeper index $dir/good.yaml.\$" check "$dir/good.yaml"
+tail -1 "$dir/out" | grep -q 'broken index' || { echo "FAIL: the problem is not the last thing that is said" >&2; exit 1; }
 echo "config_cli: ok"
