@@ -146,7 +146,8 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void check_folder(struct verify *v, const char *path)
+/* How many of them there are, or -1: a problem, which is told. */
+static int check_folder(struct verify *v, const char *path)
 {
     struct dirent **entry = NULL;
     struct lk_err err;
@@ -154,14 +155,39 @@ static void check_folder(struct verify *v, const char *path)
     if (n < 0) {
         (void)lk_file_fail(&err, errno, "cannot list", path);
         note(v, path, "folder", false, err.text);
-        return;
+        return n;
     }
+    size_t length = strlen(path);
     for (int i = 0; i < n; i++) {
-        char *file = lk_format("%s/%s", path, entry[i]->d_name);
+        char *file = lk_format("%s%s%s", path, length > 0 && path[length - 1] == '/' ? "" : "/", entry[i]->d_name);
         check_file(v, file);
         free(file);
         free(entry[i]);
     }
+    free(entry);
+    return n;
+}
+
+/* One of a name that nothing of ours has. */
+static int is_foreign(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' && strstr(entry->d_name, ".lk") == NULL;
+}
+
+/* An empty folder is well, and says so by its count; that another was meant than the one named is not. */
+static void check_named_folder(struct verify *v, const char *path)
+{
+    struct dirent **entry = NULL;
+    if (check_folder(v, path) != 0)
+        return;
+    int n = scandir(path, &entry, is_foreign, by_name);
+    if (n > 0) {
+        char *detail = lk_format("expected *.lks, *.lkindex or *.lkc in it, found none, but %s", entry[0]->d_name);
+        note(v, path, "folder", false, detail);
+        free(detail);
+    }
+    for (int i = 0; i < n; i++)
+        free(entry[i]);
     free(entry);
 }
 
@@ -173,7 +199,7 @@ static void check_path(struct verify *v, const char *path)
         (void)lk_file_fail(&err, errno, "cannot find", path);
         note(v, path, "file", false, err.text);
     } else if (S_ISDIR(st.st_mode)) {
-        check_folder(v, path);
+        check_named_folder(v, path);
     } else {
         check_file(v, path);
     }
@@ -207,9 +233,9 @@ static void check_configured(struct verify *v)
     for (uint32_t d = 0; d < recipe->n_datasets; d++)
         check_dataset(v, &recipe->dataset[d]);
     if (access(v->cli.config.runtime.snapshot_dir, F_OK) == 0)
-        check_folder(v, v->cli.config.runtime.snapshot_dir);
+        (void)check_folder(v, v->cli.config.runtime.snapshot_dir);
     if (access(v->cli.config.runtime.counts_dir, F_OK) == 0)
-        check_folder(v, v->cli.config.runtime.counts_dir);
+        (void)check_folder(v, v->cli.config.runtime.counts_dir);
 }
 
 /* ---- steps ---- */

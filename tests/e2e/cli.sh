@@ -332,6 +332,9 @@ ok "offline steps with a bad snapshot are the same" then_holds 'cmp digests out'
 head -c -8 index/docs.lkindex >short.lkindex
 ok "a torn index is bad" says 1 '^BAD   short.lkindex' verify short.lkindex
 ok "other files are none" says 1 'expected a snapshot' verify lk.yaml
+ok "nor is a folder of others" says 1 '^BAD   data/docs: .*found none' verify data/docs
+mkdir nothing
+ok "an empty one is well" says 0 '^0 checked, 0 bad' verify nothing
 sed -i 's/cedar/ceder/' data/man/1.jsonl
 ok "data that changed are bad" says 1 '^BAD   man: .*1.jsonl' verify $mixed
 ok "at the end nothing remains" nothing_remains
