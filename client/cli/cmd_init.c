@@ -6,6 +6,7 @@
 #include "store/file.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,18 +74,24 @@ static void tell_troubles(const struct init_command *c)
 {
     for (uint32_t i = 0; i < c->survey.n; i++) {
         const struct survey_dataset *d = &c->survey.dataset[i];
-        const char *missing = d->trouble == NULL ? d->field[d->text].missing : NULL;
+        const struct survey_field *text = d->trouble == NULL ? &d->field[d->text] : NULL;
         if (d->trouble != NULL)
             (void)fprintf(stderr, "lanekeeper init: dataset %s is left out: %s\n", d->name, d->trouble);
         else if (d->bad != NULL)
             (void)fprintf(stderr, "lanekeeper init: dataset %s: %s\n", d->name, d->bad);
-        if (missing != NULL)
-            (void)fprintf(stderr, "lanekeeper init: dataset %s: %s: expected a text \"%s\", found none\n", d->name,
-                          missing, d->field[d->text].path);
+        if (text != NULL && text->missing != NULL)
+            (void)fprintf(stderr, "lanekeeper init: dataset %s: %" PRIu64 " of %" PRIu64 " sampled rows have no text \"%s\" and "
+                          "will be dropped, the first is %s; shards with another field are a dataset of their own\n",
+                          d->name, d->rows - text->rows, d->rows, text->path, text->missing);
         if (d->files.n_ignored > 0)
-            (void)fprintf(stderr, "lanekeeper init: dataset %s: %u files are no shards, such as %s/%s\n", d->name,
-                          d->files.n_ignored, d->files.root, d->files.ignored[0]);
+            (void)fprintf(stderr, "lanekeeper init: dataset %s: not shards: %u file%s, such as %s/%s\n", d->name,
+                          d->files.n_ignored, d->files.n_ignored == 1 ? "" : "s", d->files.root, d->files.ignored[0]);
     }
+    for (uint32_t i = 0; i < c->survey.n_bare; i++)
+        (void)fprintf(stderr, "lanekeeper init: left out: %s\n", c->survey.bare[i]);
+    if (c->survey.beside != NULL)
+        (void)fprintf(stderr, "lanekeeper init: left out: %s: expected a name like *.jsonl, *.jsonl.gz or *.jsonl.zst\n",
+                      c->survey.beside);
     for (uint32_t i = 0; i < c->tokenizers.n; i++)
         if (c->tokenizers.one[i].trouble != NULL)
             (void)fprintf(stderr, "lanekeeper init: a tokenizer cannot be used: %s\n", c->tokenizers.one[i].trouble);
@@ -100,9 +107,9 @@ static int tell_found(const struct init_command *c)
         const struct survey_field *text = &d->field[d->text];
         lk_buf_putf(&out, "dataset %s: %s", d->name, d->whole ? "" : "about ");
         put_count(&out, d->all_rows);
-        lk_buf_puts(&out, " rows in ");
+        lk_buf_puts(&out, d->all_rows == 1 ? " row in " : " rows in ");
         put_count(&out, d->files.n);
-        lk_buf_puts(&out, " shards, ");
+        lk_buf_puts(&out, d->files.n == 1 ? " shard, " : " shards, ");
         put_bytes(&out, d->all_text_bytes);
         lk_buf_puts(&out, " of text in \"");
         put_safe(&out, text->path, strlen(text->path));

@@ -310,7 +310,7 @@ static void put_setting(struct lk_buf *out, const char *key, uint64_t bytes, con
 {
     struct lk_buf size = {0};
     lk_put_size(&size, bytes);
-    lk_buf_putf(out, "  %s: %-*s # %s\n", key, (int)(22 - strlen(key)), lk_buf_cstr(&size), why);
+    lk_buf_putf(out, "  %s: %-*s # %s\n", key, (int)(21 - strlen(key)), lk_buf_cstr(&size), why);
     lk_buf_done(&size);
 }
 
@@ -319,7 +319,7 @@ static void put_runtime(struct lk_buf *out, const struct suggestion *s)
     lk_buf_puts(out, "runtime:\n"
                      "  run_dir: run            # sockets; trainers connect to ipc://…/run/lanekeeper.sock\n"
                      "  # listen: [\"tcp://0.0.0.0:7070\"]           # for ranks on other machines\n"
-                     "  # http: 127.0.0.1:8080                     # metrics, health and a page for people\n");
+                     "  # http: 127.0.0.1:8080                     # metrics and health, for Prometheus and probes\n");
     if (s->some_workers)
         lk_buf_putf(out, "  workers: %-14u # fewer than processors: each may hold a decoded shard\n", s->workers);
     else

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { GROUPS_MAX = 16, FOLDERS_MAX = 1000, DESCENTS_MAX = 16, NAME_BYTES = 64 };
 
@@ -17,7 +18,8 @@ enum { GROUPS_MAX = 16, FOLDERS_MAX = 1000, DESCENTS_MAX = 16, NAME_BYTES = 64 }
 struct level {
     char **folder, **shard;
     uint32_t n_folders, n_shards, n_others;
-    char *other; /* one that is neither */
+    char *other; /* one that is neither … */
+    char *data;  /* … and one whose name says that it is data; or NULL */
 };
 
 static void push(char ***list, uint32_t *n, char *name)
@@ -35,12 +37,36 @@ static void level_done(struct level *level)
     free(level->folder);
     free(level->shard);
     free(level->other);
+    free(level->data);
     *level = (struct level){.folder = NULL};
 }
 
 static int by_bytes(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Formats that a person may take for ours. Not .txt: that is as often a word about the data. */
+static bool is_other_data(const char *name)
+{
+    static const char *const suffixes[] = {".json", ".ndjson", ".parquet", ".arrow", ".csv", ".tsv", ".bz2", ".xz", ".lz4"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        size_t m = strlen(suffixes[i]);
+        if (n > m && strcmp(name + n - m, suffixes[i]) == 0)
+            return strstr(name, "token") == NULL && strcmp(name, "vocab.json") != 0 && strcmp(name, "encoder.json") != 0;
+    }
+    return false;
+}
+
+static void push_other(struct level *level, const char *name)
+{
+    char **one = is_other_data(name) ? &level->data : &level->other;
+    level->n_others++;
+    if (*one == NULL || strcmp(name, *one) < 0) { /* the same whatever the folder's order is */
+        free(*one);
+        *one = lk_strdup(name);
+    }
 }
 
 static enum lk_code read_level(const char *dir, struct level *ret_level, struct lk_err *err)
@@ -62,8 +88,8 @@ static enum lk_code read_level(const char *dir, struct level *ret_level, struct 
             push(&level.folder, &level.n_folders, lk_strdup(entry->d_name));
         else if (lk_codec_of_name(entry->d_name, &codec, &stem))
             push(&level.shard, &level.n_shards, lk_strdup(entry->d_name));
-        else if (level.n_others++ == 0)
-            level.other = lk_strdup(entry->d_name);
+        else
+            push_other(&level, entry->d_name);
     }
     (void)closedir(stream);
     if (level.n_folders > 0)
@@ -206,8 +232,18 @@ static enum lk_code fail_empty(const char *dir, const struct level *level, struc
         return lk_fail(err, LK_NOT_FOUND,
                        "%s: expected *.jsonl, *.jsonl.gz or *.jsonl.zst files, found none", dir);
     return lk_fail(err, LK_NOT_FOUND,
-                   "%s: expected *.jsonl, *.jsonl.gz or *.jsonl.zst files, found %u others, such as %s", dir,
-                   level->n_others, level->other);
+                   "%s: expected *.jsonl, *.jsonl.gz or *.jsonl.zst files, found %u other%s, such as %s", dir,
+                   level->n_others, level->n_others == 1 ? "" : "s", level->data != NULL ? level->data : level->other);
+}
+
+/* That a folder of tokenizers is no data surprises nobody. */
+static void add_bare(struct survey *survey, const char *path, const char *why)
+{
+    char *tokenizer = lk_format("%s/tokenizer.json", path), *vocab = lk_format("%s/vocab.json", path);
+    if (access(tokenizer, F_OK) != 0 && access(vocab, F_OK) != 0)
+        push(&survey->bare, &survey->n_bare, lk_strdup(why));
+    free(tokenizer);
+    free(vocab);
 }
 
 /* A subfolder is a dataset, if there is a shard in it. */
@@ -219,6 +255,8 @@ static void add_subfolders(struct survey *survey, const char *dir, const struct 
         struct lk_err why;
         if (lk_dataset_list(path, &files, &why) == LK_OK || why.code != LK_NOT_FOUND)
             add(survey, level->folder[i], strlen(level->folder[i]), lk_strdup(path));
+        else
+            add_bare(survey, path, why.text);
         lk_dataset_files_done(&files);
         free(path);
     }
@@ -239,6 +277,8 @@ static enum lk_code divide(const char *dir, unsigned descents, struct survey *su
         add_subfolders(survey, dir, &level);
         if (level.n_shards > 0)
             add_shards(survey, dir, &level, survey->n == 0);
+        if (level.data != NULL)
+            survey->beside = lk_format("%s/%s", dir, level.data);
         if (survey->n == 0)
             code = fail_empty(dir, &level, err);
     }
@@ -290,6 +330,10 @@ void survey_done(struct survey *survey)
         free(d->trouble);
         free(d->bad);
     }
+    for (uint32_t i = 0; i < survey->n_bare; i++)
+        free(survey->bare[i]);
+    free(survey->bare);
+    free(survey->beside);
     free(survey->dataset);
     *survey = (struct survey){.dataset = NULL};
 }

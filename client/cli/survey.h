@@ -52,6 +52,9 @@ struct survey_dataset {
 struct survey {
     struct survey_dataset *dataset; /* [n] by name */
     uint32_t n, usable;
+    char **bare;                    /* [n_bare] of subfolders without a shard: which, and what is there instead */
+    uint32_t n_bare;
+    char *beside;                   /* a file that looks like data and is no shard, not in a subfolder; or NULL */
 };
 
 /*

@@ -336,8 +336,8 @@ enum lk_code lk_dataset_list_all(const char *const *paths, uint32_t n,
         code = sort_shards(&l, err);
     if (code == LK_OK && l.n_shards == 0)
         code = lk_fail(err, LK_NOT_FOUND,
-                       "%s: no shard found (*.jsonl, *.jsonl.gz, *.jsonl.zst), %zu other files%s%s",
-                       paths[0], l.n_ignored, l.n_ignored > 0 ? ", one is " : "",
+                       "%s: no shard found (*.jsonl, *.jsonl.gz, *.jsonl.zst), %zu other file%s%s%s",
+                       paths[0], l.n_ignored, l.n_ignored == 1 ? "" : "s", l.n_ignored > 0 ? ", one is " : "",
                        l.n_ignored > 0 ? l.ignored[0] : "");
     if (code == LK_OK) {
         hand_over(&l, root, ret_files);
