@@ -390,6 +390,7 @@ install: all man ## programs, library, header, manual pages and completions into
 		'Version: $(VERSION)' 'Libs: -L$${prefix}/lib -llanekeeper' \
 		'Libs.private: $(CLIENT_LIBS) -pthread' 'Cflags: -I$${prefix}/include' \
 		>$(INSTALL_LIB)/pkgconfig/lanekeeper.pc
+	[ -n "$(DESTDIR)" ] || PATH="$$PATH:/sbin:/usr/sbin" ldconfig 2>/dev/null || true # or programs linked to the library do not find it
 
 clean: ## remove everything that was built or fetched
 	rm -rf $(BUILD) $(ASAN) $(BUILD)-tsan $(BUILD)-coverage

@@ -44,6 +44,10 @@ cc=${CC:-gcc}
 # shellcheck disable=SC2046  # lists of words
 {
     $cc -Wall -Wextra -Werror -o "$dir/shared" "$dir/user.c" $(pkg-config --cflags --libs lanekeeper)
+    # What the page shows is a program as it stands.
+    awk '/^```c$/ {n++; on = n == 1; next} /^```$/ {on = 0} on' client/c/README.md >"$dir/trainer.c"
+    $cc -Wall -Wextra -Werror "$dir/trainer.c" $(pkg-config --cflags --libs lanekeeper) -o "$dir/trainer" ||
+        fail "the trainer of client/c/README.md"
     cp "$dir/user.c" "$dir/user.cc"
     if command -v g++ >/dev/null; then
         g++ -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags lanekeeper) "$dir/user.cc"
