@@ -270,16 +270,21 @@ int cmd_status(int argc, char **argv, const struct listener *listener)
         {.name = NULL},
     };
     const struct usage usage = {
-        .synopsis = "status [--watch] [--interval MS] [OPTIONS]",
+        .synopsis = "status [ADDRESS | CONFIG] [--watch] [--interval MS] [OPTIONS]",
         .about = "Prints what a daemon has and does: each stream's cursors and lanes, its queues, what\n"
                  "every request waits for, tokens a second between two samples, and rows dropped by\n"
-                 "rule. With --json the daemon's own document, one a line.\n",
-        .own = own, .shared = shared};
+                 "rule. With --json the daemon's own document, one a line. ADDRESS and CONFIG are as with\n"
+                 "--connect and --config.\n",
+        .own = own, .shared = shared, .args_max = 1};
     int args;
     cli_options(&c.cli, shared);
     int status = options_parse(argc, argv, listener, &usage, &args);
     if (status >= 0)
         return status;
+    if (args == 1 && strstr(argv[1], "://") != NULL)
+        c.cli.connect = argv[1];
+    else if (args == 1)
+        c.cli.config_path = argv[1];
     status = run(&c);
     lanekeeper_close(c.handle);
     cli_done(&c.cli);

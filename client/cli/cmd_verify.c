@@ -131,7 +131,7 @@ static void check_file(struct verify *v, const char *path)
         check_counts(v, path);
     else
         note(v, path, "file", false, "expected a snapshot (*.lks), an index (*.lkindex), counts (*.lkc), "
-                                     "or a folder of them");
+                                     "or a folder of them; of a configuration --config FILE");
 }
 
 static int is_ours(const struct dirent *entry)

@@ -196,6 +196,20 @@ static int check_words(const char *command, const struct usage *usage, const cha
     return status;
 }
 
+/* A configuration or an address where it is an option's value is the usual mistake: some commands take it so. */
+static int fail_unexpected(const char *command, const struct usage *usage, const char *arg)
+{
+    const char *dot = strrchr(arg, '.');
+    const char *name = strstr(arg, "://") != NULL                                              ? "--connect"
+                       : dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0) ? "--config"
+                                                                                                : NULL;
+    bool known = name != NULL && (find_in(usage->own, name, strlen(name)) != NULL ||
+                                  find_in(usage->shared, name, strlen(name)) != NULL);
+    if (!known)
+        return options_fail(command, "unexpected argument \"%s\"", arg);
+    return options_fail(command, "unexpected argument \"%s\"; did you mean %s %s?", arg, name, arg);
+}
+
 int options_parse(int argc, char **argv, const struct listener *listener, const struct usage *usage,
                   int *ret_args)
 {
@@ -227,7 +241,7 @@ int options_parse(int argc, char **argv, const struct listener *listener, const 
         return options_fail(argv[0], "arguments are missing: lanekeeper %.*s",
                             (int)strcspn(usage->synopsis, "\n"), usage->synopsis);
     if (usage->args_max >= 0 && args > usage->args_max)
-        return options_fail(argv[0], "unexpected argument \"%s\"", argv[1 + usage->args_max]);
+        return fail_unexpected(argv[0], usage, argv[1 + usage->args_max]);
     *ret_args = args;
     return -1;
 }

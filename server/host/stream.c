@@ -153,8 +153,8 @@ enum lk_code stream_open(const struct lk_config *config, uint32_t number, struct
     stream.shard_first = lk_zalloc(n, sizeof *stream.shard_first);
     for (uint32_t d = 0; d < n && code == LK_OK; d++)
         code = open_dataset(&stream, config, d, err);
-    if (code == LK_OK)
-        code = stream_tokenizer(recipe, &stream.tokenizer, err);
+    if (code == LK_OK && (code = stream_tokenizer(recipe, &stream.tokenizer, err)) != LK_OK)
+        (void)lk_fail_in(err, "stream %s, tokenizer", recipe->name);
     if (code == LK_OK)
         code = find_token(&stream, "append", recipe->tokenizer.append, &stream.has_append,
                           &stream.append, err);

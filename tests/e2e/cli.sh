@@ -136,6 +136,7 @@ ok "a flag with a value is one" says 2 'takes no value' status --json=yes
 ok "steps that run backwards are one" says 2 'FROM < TO' digest 5..2
 ok "a missing argument is one" says 2 'arguments are missing' peek
 ok "an argument too many is one" says 2 'unexpected argument "3"' peek 1 3
+ok "a configuration that is no option's value is told how to be" says 2 'did you mean --config lk.yaml' peek 1 lk.yaml
 ok "--offline without a configuration is one" says 2 'needs --config' digest 0..2 --offline
 ok "--offline with --connect is one" says 2 'not with --connect' digest 0..1 $offline --connect ipc:///x
 ok "no daemon at all is one" says 2 'no daemon is known' digest 0..2
@@ -299,6 +300,8 @@ ok "and what each rule dropped" grep 'dropped rows: filter_bytes [1-9]' out
 ok "and speed" grep 'tokens/s' out
 ok "and all streams" bash -c '[ $(grep -c "^stream " out) -eq 2 ]'
 ok "or the one asked for" then_holds '[ $(grep -c "^stream " out) -eq 1 ]' run 0 status $mixed --interval 50
+ok "status takes a configuration, or an address, as top does" says 0 '^daemon ' status lk.yaml --interval 20
+ok "the latter" says 0 '^daemon ' status $address --interval 20
 ok "status answers a program" then_holds 'python3 -m json.tool out' run 0 status --config lk.yaml --json
 ok "status goes on when told to" says 0 '^daemon ' status --config lk.yaml --watch --count 3 --interval 20
 ok "as often as told" bash -c '[ $(grep -c "^daemon " out) -eq 3 ]'
