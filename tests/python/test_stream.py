@@ -315,6 +315,8 @@ def refused(box):
     support.raises(lanekeeper.InvalidArgument, lambda: Stream("http://x"), "an address of another kind is refused", "ipc://", "tcp://")
     support.raises(lanekeeper.InvalidArgument, Stream, "no address is refused", "LANEKEEPER_ADDRESS")
     support.raises(lanekeeper.NotFound, lambda: Stream("no/such.yaml"), "a file that is not there is named", "no/such.yaml")
+    support.raises(lanekeeper.NotFound, lambda: Stream(str(box.path)), "a folder is told to be one, and what makes a configuration", "found a folder", "lanekeeper init")
+    support.raises(lanekeeper.NotFound, lambda: Stream("127.0.0.1:7"), "an address without its scheme is told to need one", "tcp://host:port")
     support.raises(ValueError, lambda: list(batch.micro_batches(9)), "more micro-batches than rows are refused", "8")
     support.raises(ValueError, lambda: stream.digests(0, 20000), "too many digests are refused", "10,000")
 

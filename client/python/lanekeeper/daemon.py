@@ -67,7 +67,8 @@ class PrivateDaemon:
     def __init__(self, config: str | os.PathLike[str], *, index: bool = True) -> None:
         self.config = os.path.abspath(os.fspath(config))
         if not os.path.isfile(self.config):
-            raise NotFound(f"{self.config}: no such configuration file, and no ipc:// or tcp:// address")
+            raise NotFound(f"{self.config}: expected a configuration file, found a folder or a device",
+                           "`lanekeeper init FOLDER` writes a configuration for a folder of data")
         self.users = 0
         self._owner = os.getpid()
         self._log = os.memfd_create("lanekeeperd.log", os.MFD_CLOEXEC)
@@ -202,7 +203,8 @@ def private(config: str | os.PathLike[str], *, index: bool = True) -> PrivateDae
     try:
         status = os.stat(config)
     except FileNotFoundError:
-        raise NotFound(f"{os.fspath(config)!r} is neither an ipc:// or tcp:// address nor a configuration file") from None
+        raise NotFound(f"{os.fspath(config)!r} is neither an ipc:// or tcp:// address nor a configuration file that is there",
+                       "an address is ipc:///path/of.sock or tcp://host:port") from None
     key = (os.path.realpath(config), status.st_mtime_ns, os.getpid())
     with _lock:
         found = _shared.get(key)

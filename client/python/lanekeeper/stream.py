@@ -6,6 +6,7 @@ import atexit
 import ctypes
 import json
 import logging
+import operator
 import os
 import threading
 import weakref
@@ -266,7 +267,7 @@ class Stream:
         """
         if isinstance(step, slice):
             raise TypeError("one step at a time: [stream[s] for s in range(…)]")
-        step = step.__index__()
+        step = operator.index(step)
         if step < 0:
             raise OutOfRange(f"step {step}: steps are counted from 0, and not from the end")
         if step >= 2**64:
@@ -442,7 +443,7 @@ class Stream:
 # ---- helpers ----
 
 def _in_range(name: str, value: int, most: int) -> int:
-    value = value.__index__()
+    value = operator.index(value)
     if not 0 <= value <= most:
         raise InvalidArgument(f"{name}={value}: expected 0 to {most}")
     return value
