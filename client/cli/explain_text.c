@@ -122,7 +122,7 @@ static void text_dataset(struct explain *e, uint32_t d)
     lk_buf_putf(out, " of %s, in every lane at every moment to within one document\n",
                 explain_units[e->stream.recipe->mixture]);
     count(out, "    ", facts->rows, " rows in ");
-    count(out, "", facts->shards, " shards, ");
+    count(out, "", facts->shards, facts->shards == 1 ? " shard, " : " shards, ");
     put_bytes(out, facts->row_bytes);
     if (dataset->epochs == 0)
         lk_buf_puts(out, "; repeats without end\n");
@@ -209,6 +209,20 @@ static void text_stage(struct lk_buf *out, const struct lk_recipe *recipe, uint3
     }
 }
 
+/* What is put around documents: that nothing is, is as easily forgotten as it is hard to see. */
+static void text_around(struct explain *e)
+{
+    const struct stream *s = &e->stream;
+    struct lk_buf *out = &e->out;
+    lk_buf_puts(out, "  tokenise: ");
+    if (s->has_prepend)
+        lk_buf_putf(out, "token %u (%s) before each document, ", s->prepend, s->recipe->tokenizer.prepend);
+    if (s->has_append)
+        lk_buf_putf(out, "token %u (%s) after each document; ", s->append, s->recipe->tokenizer.append);
+    else
+        lk_buf_puts(out, s->has_prepend ? "none after it; " : "no token after a document says that it ends (tokenizer.append); ");
+}
+
 static void text_stages(struct explain *e)
 {
     static const char *const specials[] = {
@@ -219,11 +233,11 @@ static void text_stages(struct explain *e)
     const struct lk_recipe *recipe = e->stream.recipe;
     struct lk_buf *out = &e->out;
     lk_buf_putf(out, "\nstages\n  read: a malformed row, or one without its text, %s; one that crashes "
-                     "workers %s; one without tokens is dropped and counted\n"
-                     "  tokenise: %s\n",
+                     "workers %s; one without tokens is dropped and counted\n",
                 recipe->on_bad_row == LK_BAD_DROP ? "is dropped, counted and listed" : "stops the stream",
-                recipe->drop_crashing ? "is dropped, counted and listed" : "stops the stream",
-                specials[recipe->tokenizer.special_in_text]);
+                recipe->drop_crashing ? "is dropped, counted and listed" : "stops the stream");
+    text_around(e);
+    lk_buf_putf(out, "%s\n", specials[recipe->tokenizer.special_in_text]);
     for (uint32_t i = 0; i < recipe->n_filters; i++)
         text_filter(out, &recipe->filter[i]);
     for (uint32_t i = 0; i < recipe->n_stages; i++)

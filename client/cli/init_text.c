@@ -1,7 +1,9 @@
 #include "client/cli/init_text.h"
 
+#include "base/digest.h"
 #include "base/json.h"
 #include "client/cli/output.h"
+#include "config/address.h"
 #include "config/scalar.h"
 
 #include <inttypes.h>
@@ -314,11 +316,27 @@ static void put_setting(struct lk_buf *out, const char *key, uint64_t bytes, con
     lk_buf_done(&size);
 }
 
-static void put_runtime(struct lk_buf *out, const struct suggestion *s)
+/* Beside the file, unless a socket's path would be too long there. */
+static void put_run_dir(struct lk_buf *out, const char *dir)
 {
-    lk_buf_puts(out, "runtime:\n"
-                     "  run_dir: run            # sockets; trainers connect to ipc://…/run/lanekeeper.sock\n"
-                     "  # listen: [\"tcp://0.0.0.0:7070\"]           # for ranks on other machines\n"
+    char hex[LK_DIGEST_HEX];
+    char *run_dir = lk_strdup("run");
+    if (strlen(dir) + strlen("/run/lanekeeper.sock") > LK_SOCKET_PATH_MAX) {
+        free(run_dir);
+        lk_digest_hex(lk_digest_of(dir, strlen(dir)), hex);
+        run_dir = lk_format("/tmp/lanekeeper-%.8s", hex);
+    }
+    lk_buf_putf(out, "  run_dir: %-14s # sockets, on a file system of this machine alone; trainers connect to\n"
+                     "                          # ipc://%s%s/lanekeeper.sock\n",
+                run_dir, run_dir[0] == '/' ? "" : "…/", run_dir);
+    free(run_dir);
+}
+
+static void put_runtime(struct lk_buf *out, const char *dir, const struct suggestion *s)
+{
+    lk_buf_puts(out, "runtime:\n");
+    put_run_dir(out, dir);
+    lk_buf_puts(out, "  # listen: [\"tcp://0.0.0.0:7070\"]           # for ranks on other machines\n"
                      "  # http: 127.0.0.1:8080                     # metrics and health, for Prometheus and probes\n");
     if (s->some_workers)
         lk_buf_putf(out, "  workers: %-14u # fewer than processors: each may hold a decoded shard\n", s->workers);
@@ -342,5 +360,5 @@ void init_text(struct lk_buf *out, const char *dir, const struct survey *survey,
                      "# What stands under `streams` decides every byte of every batch. What stands under `runtime` may\n"
                      "# be changed at any time.\n\n");
     put_stream(out, dir, survey, found, suggestion);
-    put_runtime(out, suggestion);
+    put_runtime(out, dir, suggestion);
 }

@@ -164,6 +164,8 @@ ok "explain calls an estimate one" says 0 'estimated from' explain $mixed
 ok "explain knows that a stream has no end" says 0 'the stream has none' explain $mixed
 ok "explain estimates the end of one that has" says 0 'estimated: after about [0-9,]* steps' explain lk.yaml --stream once
 ok "explain says what may be dropped" says 0 'less than 10 bytes' explain $mixed
+ok "explain says what ends a document" says 0 'tokenise: token 256 (eos) after each document; ' explain $mixed
+ok "or that nothing does" says 0 'no token after a document says that it ends' explain lk.yaml --stream once
 ok "explain without a sample estimates nothing" says 0 'no estimate' explain $mixed --sample 0
 ok "explain answers a program" json explain $mixed --json
 ok "a full disk is no success" bash -c '! "$@" >/dev/full' - "$lk" explain $mixed

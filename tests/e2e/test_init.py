@@ -164,6 +164,12 @@ def layouts(box):
     lk.check(done.returncode == 0 and (box.path / "here/lanekeeper.yaml").exists(), "lanekeeper.yaml in the current folder by default", done)
     lk.same(field(box.path / "here/lanekeeper.yaml", "data")[0], "data", "with a path from there")
     works(box, box.path / "here/lanekeeper.yaml")
+    long = box.path / ("long" * 20) / ("deep" * 10)
+    long.mkdir(parents=True)
+    shutil.copytree(box.path / "here/data", long / "data")
+    config, _ = init(box, long / "data", f"{long}/lanekeeper.yaml")
+    lk.check(re.search(r"(?m)^  run_dir: /tmp/lanekeeper-[0-9a-f]{8} ", config.read_text()), "where a socket's path would be too long, sockets lie elsewhere")
+    works(box, config)
     for folder, why in (("nowhere", "No such file"), ("flat/wiki.jsonl", "expected a folder"), ("here/none", "found none"), ("here/other", "such as x.parquet")):
         (box.path / "here/none").mkdir(exist_ok=True)
         box.write("here/other/x.parquet", "PAR1")
