@@ -21,6 +21,7 @@ struct item {
     struct rpc_server *server;
     nng_msg *request;
     uint64_t id; /* the caller's number of the call */
+    bool strange; /* its peer was not trusted when it came */
     struct item *prev, *next; /* in the queue, or among those that the owner has */
     struct item *peer_next;   /* calls of the same peer, for finding repeats */
 };
@@ -28,6 +29,7 @@ struct item {
 struct peer {
     uint32_t number; /* 0: an empty place */
     bool called;     /* the owner has heard of it */
+    bool trusted;
     uint32_t n_calls;
     struct item *calls;
 };

@@ -3,11 +3,16 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #define HEAD_MAX 9
+#define HEAD_TCP 8
 #define NUMBER_BYTES 4 /* of the connection, first in a message's header */
 #define AT_ONCE ((size_t)1 << 20) /* bytes sent before others have a turn, however fast a peer reads */
 
@@ -100,6 +105,33 @@ void outbox_flush(struct outbox *outbox, int64_t now_ms)
             return;
         drop_first(outbox);
     }
+}
+
+/* Whether there is something that the peer's host has not confirmed, and still may. By a Unix socket, what was
+ * sent has arrived. */
+static bool is_under_way(const struct outbox *o)
+{
+    struct tcp_info info;
+    socklen_t n = sizeof info;
+    int bytes = 0;
+    if (o->head_bytes != HEAD_TCP || getsockopt(o->fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0 ||
+        info.tcpi_state == TCP_CLOSE)
+        return false;
+    return ioctl(o->fd, SIOCOUTQ, &bytes) == 0 && bytes > 0;
+}
+
+bool outbox_end(struct outbox *outbox, uint8_t *scratch, size_t scratch_bytes, int64_t now_ms)
+{
+    outbox_flush(outbox, now_ms);
+    ssize_t n = recv(outbox->fd, scratch, scratch_bytes, MSG_DONTWAIT);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        return true; /* nobody is there any more */
+    if (outbox->first != NULL)
+        return false;
+    if (n < (ssize_t)scratch_bytes && !is_under_way(outbox))
+        return true;
+    (void)shutdown(outbox->fd, SHUT_WR); /* again, if need be: it says it once */
+    return false;
 }
 
 /* Takes @message, of which @sent bytes are on their way. */

@@ -33,6 +33,12 @@ size_t outbox_wire_bytes(const struct outbox *outbox, nng_msg *message);
 void outbox_send(struct outbox *outbox, nng_msg *message, int64_t now_ms);
 /* Sends what the socket takes, a megabyte or so at a time: it says by itself that it takes more. */
 void outbox_flush(struct outbox *outbox, int64_t now_ms);
+/*
+ * Towards a connection's end: sends on, says with a FIN that nothing follows, and takes what still comes, unread,
+ * into @scratch, since TCP that is closed over unread bytes throws away what the peer has not got yet. At most
+ * one read a call. True: nothing is on its way, and closing loses nothing. False: call again soon.
+ */
+bool outbox_end(struct outbox *outbox, uint8_t *scratch, size_t scratch_bytes, int64_t now_ms);
 /* Throws away what is kept. If a message was under way, nothing may follow on that connection. */
 void outbox_done(struct outbox *outbox);
 

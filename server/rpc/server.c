@@ -29,6 +29,7 @@
 #define REFUSED_MIN 1024 /* refusals that may wait to be sent, at least */
 #define FEW_CALLS 8 /* of a peer: for such are the last of the places for calls */
 #define OWN_A_TURN 64 /* refusals and the like that one rpc_server_next answers */
+#define STRANGERS_PART 16 /* of the places for calls, where some peers are trusted and others not */
 #define DEADLINE_DEFAULT_MS (10 * 60 * 1000)
 
 struct rpc_server {
@@ -46,6 +47,7 @@ struct rpc_server {
     struct peer_table peers;
     uint32_t n_callers; /* peers that have called */
     uint32_t n_calls, n_refused; /* waiting: queued or taken; refusals that are queued */
+    uint32_t n_strange, strange_max; /* of the n_calls: of peers that were not trusted */
     size_t waiting_bytes;        /* of the messages of the n_calls */
     struct rpc_stats stats;
 };
@@ -125,6 +127,8 @@ static void peer_end(struct rpc_server *s, struct peer *peer)
 static bool has_place(const struct rpc_server *s, const struct peer *peer, size_t bytes)
 {
     uint32_t kept = peer->n_calls >= FEW_CALLS ? s->calls_max / 4 : 0;
+    if (!peer->trusted && s->n_strange >= s->strange_max)
+        return false;
     return s->n_calls + kept < s->calls_max && bytes <= s->waiting_bytes_max - s->waiting_bytes;
 }
 
@@ -156,6 +160,8 @@ static bool admit(struct rpc_server *s, struct item *item, struct peer *peer, bo
     item->peer_next = peer->calls;
     peer->calls = item;
     peer->n_calls++;
+    item->strange = !peer->trusted;
+    s->n_strange += item->strange;
     s->n_calls++;
     s->waiting_bytes += bytes;
     s->stats.calls++;
@@ -237,7 +243,9 @@ enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server 
     (void)pthread_mutex_init(&s->mutex, NULL);
     items_init(&s->queue);
     items_init(&s->taken);
-    s->calls_max = config->calls_max;
+    s->calls_max = s->strange_max = config->calls_max;
+    if (config->stranger_max != 0)
+        s->strange_max = 1 + config->calls_max / STRANGERS_PART;
     s->waiting_bytes_max = config->waiting_bytes_max != 0 ? config->waiting_bytes_max : SIZE_MAX;
     s->deadline_max_ms = config->deadline_max_ms ? config->deadline_max_ms : DEADLINE_DEFAULT_MS;
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -252,9 +260,14 @@ enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server 
     return code;
 }
 
-void rpc_server_trust(struct rpc_server *server, uint32_t peer)
+void rpc_server_trust(struct rpc_server *server, uint32_t number)
 {
-    sockets_trust(server->sockets, peer);
+    (void)pthread_mutex_lock(&server->mutex);
+    struct peer *peer = peers_find(&server->peers, number);
+    if (peer != NULL)
+        peer->trusted = true;
+    (void)pthread_mutex_unlock(&server->mutex);
+    sockets_trust(server->sockets, number);
 }
 
 const char *rpc_server_address(const struct rpc_server *server, uint32_t i)
@@ -391,6 +404,7 @@ static void call_finish(struct item *item)
     items_remove(item);
     peers_forget_call(&s->peers, item);
     s->n_calls--;
+    s->n_strange -= item->strange;
     s->waiting_bytes -= nng_msg_len(item->request);
     (void)pthread_mutex_unlock(&s->mutex);
     items_free(item);

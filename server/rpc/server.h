@@ -28,7 +28,8 @@ struct rpc_config {
     uint32_t n_listen;
     size_t message_max;        /* bytes of one request, frame included */
     size_t stranger_max;       /* … of a peer that is not trusted; 0: the same */
-    uint32_t calls_max;        /* calls waiting at once; more are answered RESOURCE_EXHAUSTED */
+    uint32_t calls_max;        /* calls waiting at once; more are answered RESOURCE_EXHAUSTED. With a
+                                  stranger_max, a sixteenth of these is for all that are not trusted */
     size_t waiting_bytes_max;  /* … and the bytes of their requests together; 0: any */
     uint32_t socket_mode;      /* file mode of ipc sockets, for instance 0600 */
     uint32_t deadline_max_ms;  /* no call waits longer; 0 = ten minutes */
@@ -62,7 +63,7 @@ enum lk_code rpc_server_open(const struct rpc_config *config, struct rpc_server 
 /* Answers what waits UNAVAILABLE; returns within some seconds. NULL is fine. */
 void rpc_server_close(struct rpc_server *server);
 
-/* From now on that peer's requests may have message_max bytes: it has shown that it may send them. */
+/* From now on that peer's requests may have message_max bytes, and any of the places: it has shown that it may. */
 void rpc_server_trust(struct rpc_server *server, uint32_t peer);
 
 /* Address number @i as clients can dial it, with the real port. */

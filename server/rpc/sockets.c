@@ -36,6 +36,8 @@
 #define STUCK_MS 1000
 #define GREET_WITHIN_MS 10000
 #define CARE_MS 1000      /* between looks at those who have not greeted, and of a listener's pause */
+#define END_WITHIN_MS 500 /* of all connections, when the service ends */
+#define END_LOOK_MS 2
 #define PEER_BIT 0x80000000u /* no number is 0 */
 
 enum { TAG_STOP = -1 }; /* else: a listener's number, or LISTENERS_MAX + a connection's slot */
@@ -595,18 +597,46 @@ void sockets_stop(struct sockets *sockets)
     sockets->running = false;
 }
 
+/* How many of the connections have something on its way; those that have not are over. */
+static uint32_t end_quiet(struct sockets *s)
+{
+    uint32_t left = 0;
+    int64_t now = now_ms();
+    for (uint32_t i = 0; i < s->n_slots; i++) {
+        struct connection *c = s->slot[i];
+        if (c == NULL)
+            continue;
+        if (!outbox_end(&c->out, s->received, RECEIVE_BYTES, now)) {
+            left++;
+            continue;
+        }
+        connection_free(c);
+        s->slot[i] = NULL;
+    }
+    return left;
+}
+
+static void end_all(struct sockets *s)
+{
+    const struct timespec pause = {.tv_nsec = END_LOOK_MS * 1000000};
+    int64_t until = now_ms() + END_WITHIN_MS;
+    while (end_quiet(s) > 0 && now_ms() < until)
+        (void)nanosleep(&pause, NULL);
+    for (uint32_t i = 0; i < s->n_slots; i++)
+        if (s->slot[i] != NULL)
+            connection_free(s->slot[i]);
+}
+
 void sockets_close(struct sockets *sockets)
 {
     if (sockets == NULL)
         return;
     sockets_stop(sockets);
-    for (uint32_t i = 0; i < sockets->n_slots; i++)
-        if (sockets->slot[i] != NULL)
-            connection_free(sockets->slot[i]);
     for (uint32_t i = 0; i < sockets->n_listeners; i++) {
         unix_place_done(&sockets->listener[i].place);
         (void)close(sockets->listener[i].fd);
     }
+    end_all(sockets);
     if (sockets->stop >= 0)
         (void)close(sockets->stop);
     if (sockets->epoll >= 0)

@@ -52,10 +52,11 @@ enum lk_code sockets_listen_tcp(struct sockets *sockets, const char *address, ui
                                 struct lk_err *err);
 /* After all of these: begins to take connections. */
 enum lk_code sockets_start(struct sockets *sockets, struct lk_err *err);
-/* Ends receiving: no op is called afterwards. Answers still go out, as far as their sockets take them at
- * once. NULL is fine. */
+/* Ends receiving: no op is called afterwards. Answers still go out. NULL is fine. */
 void sockets_stop(struct sockets *sockets);
-void sockets_close(struct sockets *sockets); /* stops, and ends all connections; NULL is fine */
+/* Stops, and ends all connections: answers that were given get to who reads them, followed by the end; whoever
+ * has not taken its answers after half a second loses them. NULL is fine. */
+void sockets_close(struct sockets *sockets);
 
 void sockets_send(struct sockets *sockets, nng_msg *message); /* takes it */
 void sockets_trust(struct sockets *sockets, uint32_t peer);   /* who has shown that it may */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WAIT_MS 5000
@@ -429,6 +431,45 @@ START_TEST(who_asks_for_much_leaves_places_to_others)
 }
 END_TEST
 
+START_TEST(strangers_have_few_of_the_places_for_calls)
+{
+    struct fix f;
+    uint32_t id;
+    fix_init_bounded(&f, 4096, 0);
+    int strange = dial_tcp(&f), good = dial_tcp(&f);
+    send_tcp(good, 1, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+    struct rpc_call *first = wait_call(&f), *call[17];
+    rpc_server_trust(f.server, first->peer);
+    reply(first, "p", 1);
+    ck_assert_int_eq(receive_tcp(good, &id), LK_OK);
+    for (uint32_t i = 0; i < 20; i++)
+        send_tcp(strange, i, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+    for (int i = 0; i < 17; i++) /* one and a sixteenth of 256 */
+        call[i] = wait_call(&f);
+    struct rpc_stats stats = {0};
+    struct rpc_event event;
+    while (stats.refused_busy < 3)
+        rpc_server_stats(f.server, &stats);
+    ck_assert(!rpc_server_next(f.server, &event));
+    for (uint32_t i = 17; i < 20; i++) {
+        ck_assert_int_eq(receive_tcp(strange, &id), LK_RESOURCE_EXHAUSTED);
+        ck_assert_uint_eq(id, i);
+    }
+    for (uint32_t i = 0; i < 100; i++) { /* the others have theirs */
+        send_tcp(good, 2 + i, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+        reply(wait_call(&f), "p", 1);
+        ck_assert_int_eq(receive_tcp(good, &id), LK_OK);
+    }
+    for (int i = 0; i < 17; i++)
+        reply(call[i], "p", 1);
+    send_tcp(strange, 50, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+    reply(wait_call(&f), "p", 1); /* and strangers again */
+    (void)close(strange);
+    (void)close(good);
+    fix_done_bounded(&f);
+}
+END_TEST
+
 START_TEST(when_all_places_are_taken_the_one_that_is_silent_longest_goes)
 {
     struct fix f;
@@ -582,6 +623,64 @@ START_TEST(closing_under_a_flood_of_requests_is_clean)
 }
 END_TEST
 
+static void *close_server(void *arg)
+{
+    struct fix *f = arg;
+    fix_done_bounded(f);
+    return NULL;
+}
+
+static int64_t clock_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Those that were given, and that what waits will get none; then the end, and no reset. Who does not read does
+ * not hold it up for long. */
+START_TEST(answers_get_to_who_reads_them_when_the_service_ends)
+{
+    struct fix f;
+    pthread_t thread;
+    uint32_t id;
+    uint8_t byte, *payload = lk_alloc(8 * MESSAGE_MAX);
+    memset(payload, 'p', 8 * MESSAGE_MAX);
+    fix_init_bounded(&f, 0, 0);
+    int fd = dial_tcp(&f), deaf = dial_tcp(&f);
+    int ends[] = {deaf, fd};
+    for (int i = 0; i < 2; i++) {
+        send_tcp(ends[i], 1, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+        reply(wait_call(&f), payload, 8 * MESSAGE_MAX);
+    }
+    for (uint32_t i = 2; i < 22; i++)
+        send_tcp(fd, i, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+    struct rpc_stats stats = {0};
+    while (stats.waiting < 20)
+        rpc_server_stats(f.server, &stats);
+    int64_t begin = clock_ms();
+    ck_assert_int_eq(pthread_create(&thread, NULL, close_server, &f), 0);
+    for (uint32_t i = 0; i < 50; i++) /* which nobody takes any more, or is told the same */
+        send_tcp(fd, 100, LK_ENVELOPE_BYTES, LK_ENVELOPE_BYTES);
+    uint8_t head[12 + LK_ENVELOPE_BYTES];
+    ck_assert_int_eq(recv(fd, head, sizeof head, MSG_WAITALL), (ssize_t)sizeof head);
+    ck_assert_int_eq(recv(fd, payload, 8 * MESSAGE_MAX, MSG_WAITALL), 8 * MESSAGE_MAX);
+    for (uint32_t i = 2; i < 22; i++) {
+        ck_assert_int_eq(receive_tcp(fd, &id), LK_UNAVAILABLE);
+        ck_assert_uint_eq(id, i);
+    }
+    ssize_t n = recv(fd, &byte, 1, MSG_PEEK);
+    while (n == 1 && receive_tcp(fd, &id) == LK_UNAVAILABLE && id == 100)
+        n = recv(fd, &byte, 1, MSG_PEEK);
+    ck_assert_int_eq(n, 0);
+    (void)close(fd);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_lt(clock_ms() - begin, 3000);
+    (void)close(deaf);
+    free(payload);
+}
+END_TEST
+
 START_TEST(a_socket_that_another_has_put_in_its_place_is_left_alone)
 {
     struct fix f;
@@ -685,9 +784,11 @@ Suite *suite(void)
     tcase_add_test(t, half_messages_are_bounded_together_and_those_with_most_go);
     tcase_add_test(t, requests_that_wait_are_bounded_in_bytes);
     tcase_add_test(t, who_asks_for_much_leaves_places_to_others);
+    tcase_add_test(t, strangers_have_few_of_the_places_for_calls);
     tcase_add_test(t, when_all_places_are_taken_the_one_that_is_silent_longest_goes);
     tcase_add_test(t, whoever_only_dials_takes_no_place_from_those_who_have_greeted);
     tcase_add_test(t, closing_under_a_flood_of_requests_is_clean);
+    tcase_add_test(t, answers_get_to_who_reads_them_when_the_service_ends);
     tcase_add_test(t, a_socket_that_another_has_put_in_its_place_is_left_alone);
     tcase_add_test(t, when_no_descriptor_is_left_others_wait_until_there_is_one);
     suite_add_tcase(s, t);
