@@ -143,6 +143,7 @@ static enum lk_code open_server(struct pool *pool, struct lk_err *err)
         .message_max = POOL_MESSAGE_MAX,
         .stranger_max = POOL_STRANGER_MAX,
         .calls_max = 4096,
+        .waiting_bytes_max = POOL_WAITING_MAX,
         .socket_mode = 0600,
     };
     LK_TRY(read_token(pool, err));

@@ -256,6 +256,14 @@ static bool read_ids(struct pool *pool, const uint8_t *at, size_t n, uint32_t vo
     return true;
 }
 
+/* A worker's text: no longer than our own are. */
+static const char *shortened(char *text)
+{
+    if (strnlen(text, LK_ERR_TEXT_MAX) == LK_ERR_TEXT_MAX)
+        text[LK_ERR_TEXT_MAX - 1] = '\0';
+    return text;
+}
+
 /* What is said of the rows of a part, into the pool's scratch; false when it contradicts itself. */
 static bool read_said(struct pool *pool, const struct part *part,
                       const Lk__WorkerTaskRequest *result, const uint8_t *payload,
@@ -287,7 +295,7 @@ static bool read_said(struct pool *pool, const struct part *part,
         const Lk__RowNote *note = result->notes[k];
         if (note->row >= part->n)
             return lk_fail(err, LK_DATA_LOSS, "a note on row %u of %u", note->row, part->n), false;
-        pool->row[note->row].detail = note->text;
+        pool->row[note->row].detail = shortened(note->text);
     }
     *ret_tokens = tokens;
     return true;
@@ -399,6 +407,7 @@ static void retry_later(struct pool *pool, struct part *part, const char *why)
 bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskRequest *result,
                  const uint8_t *payload, size_t payload_bytes, struct lk_err *err)
 {
+    const char *why = result->detail[0] != '\0' ? shortened(result->detail) : "its worker gave no reason";
     if (result->status == LK_OK) {
         if (!read_rows(pool, part, result, payload, payload_bytes, err))
             return false;
@@ -412,11 +421,11 @@ bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskReque
     } else if (lk_work_may_pass(result->status)) {
         pool->stats.retried++;
         if (part->place == 0 && part->copies == 0)
-            retry_later(pool, part, result->detail);
+            retry_later(pool, part, why);
     } else if (result->status == LK_OUT_OF_RANGE && part->n > 1) {
         cut_part(pool, part);
     } else {
-        job_fail(pool, part->job, (enum lk_code)result->status, result->detail);
+        job_fail(pool, part->job, (enum lk_code)result->status, why);
     }
     return true;
 }

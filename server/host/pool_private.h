@@ -26,6 +26,7 @@
 #define POOL_DEATHS_MAX 3
 #define POOL_MESSAGE_MAX (POOL_RESULT_MAX + ((size_t)64 << 20))
 #define POOL_STRANGER_MAX ((size_t)64 << 10) /* of a message before its sender has shown its token */
+#define POOL_WAITING_MAX (4 * POOL_MESSAGE_MAX) /* of messages that have come and were not looked at yet */
 
 enum { POOL_ERROR = 3, POOL_WARNING = 4, POOL_INFO = 6 };
 
@@ -127,6 +128,8 @@ struct pool {
     struct loop *loop;
     struct rpc_server *server; /* of remote workers, or NULL */
     char *remote_token;
+    uint64_t refused;          /* hellos */
+    int64_t refused_ms;        /* when one was last logged */
     Lk__WorkerHelloReply *hello; /* built once */
 
     struct worker **worker; /* [n_workers] the first config.workers are the local ones */

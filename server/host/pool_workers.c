@@ -6,6 +6,7 @@
 
 #include "proto/envelope.h"
 #include "proto/lanekeeper.pb-c.h"
+#include "proto/unpack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #define HELLO_WITHIN_MS 60000  /* of a local worker's start */
 #define DOUBLINGS_MAX 6        /* of our patience with a slow task */
 #define HELLO_BYTES_MAX 8192   /* it is read before we know who sent it */
+#define REFUSAL_EVERY_MS 1000 /* a line of the log */
 #define EVENTS_A_TURN 64       /* then the loop looks after its others; it comes back at once */
 
 static struct worker *by_peer(const struct pool *pool, uint32_t peer)
@@ -169,18 +171,29 @@ static enum lk_code check_hello(const struct pool *pool, const struct worker *wo
     return LK_OK;
 }
 
+/* Whoever may connect may say hello again and again: that must not fill the log. */
+static void log_refused(struct pool *pool, const Lk__WorkerHelloRequest *hello, const char *why)
+{
+    int64_t now = loop_now_ms(pool->loop);
+    pool->refused++;
+    if (pool->refused > 1 && now - pool->refused_ms < REFUSAL_EVERY_MS)
+        return;
+    pool->refused_ms = now;
+    pool_log(pool, POOL_WARNING, "worker_refused", "a hello from %.255s, process %llu: %s; %llu refused so far",
+             hello == NULL ? "?" : hello->host, hello == NULL ? 0ull : (unsigned long long)hello->pid, why,
+             (unsigned long long)pool->refused);
+}
+
 static void on_hello(struct pool *pool, struct worker *worker, const struct said *said)
 {
     Lk__WorkerHelloRequest *hello = NULL;
     const char *why;
     if (said->header_bytes <= HELLO_BYTES_MAX)
-        hello = lk__worker_hello_request__unpack(NULL, said->header_bytes, said->header);
+        hello = lk_unpack(&lk__worker_hello_request__descriptor, said->header, said->header_bytes);
     enum lk_code code = check_hello(pool, worker, hello, &why);
     if (code != LK_OK) {
         refuse(worker, &said->ask, code, why);
-        pool_log(pool, POOL_WARNING, "worker_refused", "a hello from %s, process %llu",
-                 hello == NULL ? "?" : hello->host, hello == NULL ? 0ull
-                                                                  : (unsigned long long)hello->pid);
+        log_refused(pool, hello, why);
     } else {
         LK_CHECK(hello != NULL);
         if (worker == NULL) {
@@ -377,7 +390,7 @@ static void on_task(struct pool *pool, struct worker *worker, const struct said 
         return;
     }
     Lk__WorkerTaskRequest *request =
-        lk__worker_task_request__unpack(NULL, said->header_bytes, said->header);
+        lk_unpack(&lk__worker_task_request__descriptor, said->header, said->header_bytes);
     worker->heard_ms = loop_now_ms(pool->loop);
     bool its_own = request != NULL && request->worker == worker->number;
     if (its_own && request->task != 0)

@@ -1,6 +1,7 @@
 #include "worker/worker.h"
 
 #include "proto/lanekeeper.pb-c.h"
+#include "proto/unpack.h"
 #include "proto/work.h"
 #include "store/file.h"
 #include "worker/link.h"
@@ -54,8 +55,8 @@ static enum lk_code check_daemon(const struct worker *w, struct lk_err *err)
 static enum lk_code fail_as_told(const struct link_reply *reply, struct lk_err *err)
 {
     const struct lk_envelope *e = &reply->envelope;
-    Lk__Error *told = lk__error__unpack(NULL, e->header_bytes, e->header);
-    const char *text = told != NULL && told->detail != NULL ? told->detail : "no reason given";
+    Lk__Error *told = lk_unpack(&lk__error__descriptor, e->header, e->header_bytes);
+    const char *text = told != NULL && told->detail[0] != '\0' ? told->detail : "no reason given";
     (void)lk_fail(err, (enum lk_code)e->status, "%s", text);
     if (told != NULL)
         lk__error__free_unpacked(told, NULL);
@@ -130,8 +131,8 @@ static enum lk_code hello(struct worker *w, struct lk_err *err)
     LK_TRY(link_send(w->link, 0, LK_METHOD_WORKER_HELLO, &request.base, NULL, err));
     struct link_reply reply;
     LK_TRY(await(w, &reply, err));
-    Lk__WorkerHelloReply *answer = lk__worker_hello_reply__unpack(
-        NULL, reply.envelope.header_bytes, reply.envelope.header);
+    Lk__WorkerHelloReply *answer = lk_unpack(&lk__worker_hello_reply__descriptor, reply.envelope.header,
+                                              reply.envelope.header_bytes);
     if (answer == NULL)
         return lk_fail(err, LK_DATA_LOSS, "the answer to hello is malformed");
     w->number = answer->worker;
@@ -177,7 +178,7 @@ static enum lk_code ask(struct worker *w, unsigned slot, const struct task_resul
 static enum lk_code do_task(struct worker *w, const struct link_reply *reply, struct lk_err *err)
 {
     const struct lk_envelope *e = &reply->envelope;
-    Lk__WorkerTaskReply *task = lk__worker_task_reply__unpack(NULL, e->header_bytes, e->header);
+    Lk__WorkerTaskReply *task = lk_unpack(&lk__worker_task_reply__descriptor, e->header, e->header_bytes);
     if (task == NULL)
         return lk_fail(err, LK_DATA_LOSS, "a task is malformed");
     bool work = task->task != 0;

@@ -491,6 +491,76 @@ START_TEST(strangers_are_refused_and_workers_go_on)
 }
 END_TEST
 
+static void count_refused(void *owner, int level, const char *event, const char *text)
+{
+    (void)level;
+    *(uint32_t *)owner += strcmp(event, "worker_refused") == 0 && strstr(text, "no") != NULL;
+}
+
+/* The log is for people: a stranger cannot fill it. */
+START_TEST(strangers_that_say_hello_again_and_again_are_logged_once_a_second)
+{
+    struct fix f;
+    struct fake *stranger = lk_zalloc(1, sizeof *stranger);
+    struct lk_err err = {.text = ""};
+    uint32_t lines = 0;
+    fix_init(&f, 10000);
+    f.pool->config.log = count_refused;
+    f.pool->config.log_owner = &lines;
+    stranger->fix = &f;
+    f.fakes[f.n_fakes++] = stranger;
+    int64_t begin = link_clock_ms();
+    fake_hello(stranger, "no");
+    for (int i = 0; i < 100; i++) {
+        Lk__WorkerHelloRequest hello = LK__WORKER_HELLO_REQUEST__INIT;
+        hello.protocol = LK_WORK_PROTOCOL;
+        run_until(&f, refused);
+        stranger->refused = LK_OK;
+        ck_assert_int_eq(link_send(stranger->link, 0, LK_METHOD_WORKER_HELLO, &hello.base, NULL, &err), LK_OK);
+    }
+    run_until(&f, refused);
+    ck_assert_uint_ge(lines, 1);
+    ck_assert_uint_le(lines, 2 + (link_clock_ms() - begin) / 1000);
+    fix_done(&f);
+}
+END_TEST
+
+/* Once with a text that no worker of ours makes, and once with none. */
+static void plan_long_then_mute(struct fake *fake, uint32_t n)
+{
+    Lk__WorkerTaskRequest request = LK__WORKER_TASK_REQUEST__INIT;
+    char *text = lk_zalloc(100001, 1);
+    (void)n;
+    memset(text, 'y', 100000);
+    request.task = fake->task;
+    request.status = fake->tasks == 1 ? LK_UNAVAILABLE : LK_FAILED_PRECONDITION;
+    request.detail = (char *)(fake->tasks == 1 ? text : "");
+    ask(fake, fake->slot, &request, NULL, 0, NULL, 0);
+    free(text);
+}
+
+static bool one_done_and_all_short(struct fix *f)
+{
+    const char *text = pool_waits_for(f->pool);
+    f->named = f->named || strstr(text, "yyyy") != NULL;
+    ck_assert_uint_lt(strlen(text), 2000);
+    return f->done == 1;
+}
+
+START_TEST(what_a_worker_says_is_cut_and_never_nothing)
+{
+    struct fix f;
+    fix_init(&f, 10000);
+    (void)fake_add(&f, plan_long_then_mute);
+    submit(&f, ROWS);
+    run_until(&f, one_done_and_all_short);
+    ck_assert(f.named);
+    ck_assert_int_eq(f.code, LK_FAILED_PRECONDITION);
+    ck_assert_uint_gt(strlen(f.detail), 5);
+    fix_done(&f);
+}
+END_TEST
+
 static void wait_queued(struct fix *f, uint32_t n)
 {
     struct rpc_stats stats = {0};
@@ -569,6 +639,8 @@ Suite *suite(void)
     tcase_add_test(t, a_late_result_is_ignored_and_its_worker_goes_on);
     tcase_add_test(t, a_task_whose_result_would_be_too_large_is_cut);
     tcase_add_test(t, strangers_are_refused_and_workers_go_on);
+    tcase_add_test(t, strangers_that_say_hello_again_and_again_are_logged_once_a_second);
+    tcase_add_test(t, what_a_worker_says_is_cut_and_never_nothing);
     tcase_add_test(t, a_flood_of_requests_is_answered_bit_by_bit);
     tcase_add_test(t, listening_for_remote_workers_needs_a_token);
     suite_add_tcase(s, t);
