@@ -30,14 +30,9 @@ void cli_options(struct cli *cli, struct option_row *ret_rows)
 
 /* ---- failures ---- */
 
-int cli_fail(struct cli *cli, int code, const char *format, ...)
+static void say_failure(struct cli *cli, int code, const char *text)
 {
     struct lk_buf out = {0};
-    char text[LK_ERR_TEXT_MAX + 256];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
     (void)fprintf(stderr, "lanekeeper %s: %s\n", cli->command, text);
     if (cli->json) {
         lk_buf_puts(&out, "{\"error\":{");
@@ -47,7 +42,23 @@ int cli_fail(struct cli *cli, int code, const char *format, ...)
         (void)output_flush(&out);
     }
     lk_buf_done(&out);
-    return code == LANEKEEPER_UNAVAILABLE ? EXIT_UNREACHABLE : EXIT_PROBLEM;
+}
+
+int cli_fail(struct cli *cli, int code, const char *format, ...)
+{
+    char text[LK_ERR_TEXT_MAX + 256];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    say_failure(cli, code, text);
+    return EXIT_PROBLEM;
+}
+
+int cli_fail_daemon(struct cli *cli, int code, const char *text)
+{
+    say_failure(cli, code, text);
+    return code == LANEKEEPER_UNAVAILABLE && cli->daemon.pid <= 0 ? EXIT_UNREACHABLE : EXIT_PROBLEM;
 }
 
 int cli_fail_call(struct cli *cli, const struct lanekeeper *handle, int code)
@@ -55,7 +66,7 @@ int cli_fail_call(struct cli *cli, const struct lanekeeper *handle, int code)
     struct lk_err why;
     if (cli->daemon.pid > 0 && !private_alive(&cli->daemon, &why))
         return cli_fail_err(cli, &why);
-    return cli_fail(cli, code, "%s", lanekeeper_error_text(handle));
+    return cli_fail_daemon(cli, code, lanekeeper_error_text(handle));
 }
 
 int cli_fail_err(struct cli *cli, const struct lk_err *err)
@@ -176,7 +187,7 @@ static int reach(struct cli *cli, const struct lanekeeper_options *ask)
         }
         bool passes = code == LANEKEEPER_UNAVAILABLE || code == LANEKEEPER_DEADLINE_EXCEEDED;
         if (!passes || now_ms() >= until)
-            return cli_fail(cli, passes ? LANEKEEPER_UNAVAILABLE : (int)code, "%s", error.text);
+            return cli_fail_daemon(cli, passes ? LANEKEEPER_UNAVAILABLE : (int)code, error.text);
     }
 }
 
@@ -194,7 +205,7 @@ int cli_connect(struct cli *cli, const struct lanekeeper_options *ask, struct la
         return status;
     options.timeout_ms = cli->timeout_s * 1000;
     enum lanekeeper_code code = lanekeeper_connect(&options, ret_handle, &error);
-    return code == LANEKEEPER_OK ? -1 : cli_fail(cli, (int)code, "%s", error.text);
+    return code == LANEKEEPER_OK ? -1 : cli_fail_daemon(cli, (int)code, error.text);
 }
 
 int cli_connect_one(struct cli *cli, enum lanekeeper_sharing sharing, struct lanekeeper **ret_handle)

@@ -53,8 +53,12 @@ int cli_connect(struct cli *cli, const struct lanekeeper_options *ask, struct la
 /* As rank 0 of 1, without look-ahead. */
 int cli_connect_one(struct cli *cli, enum lanekeeper_sharing sharing, struct lanekeeper **ret_handle);
 
-/* Tells a failure on standard error and, with --json, as an object on standard output. Returns the
- * exit status: EXIT_UNREACHABLE for UNAVAILABLE, else EXIT_PROBLEM. */
+/*
+ * Tells a failure on standard error and, with --json, as an object on standard output. Returns the exit
+ * status: EXIT_PROBLEM; of what a daemon said, or did not, EXIT_UNREACHABLE for UNAVAILABLE, unless it is a private
+ * one. A file that cannot be read is UNAVAILABLE, too, and a problem.
+ */
+int cli_fail_daemon(struct cli *cli, int code, const char *text);
 int cli_fail(struct cli *cli, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int cli_fail_call(struct cli *cli, const struct lanekeeper *handle, int code);
 int cli_fail_err(struct cli *cli, const struct lk_err *err);

@@ -97,7 +97,7 @@ static int run_text(struct top *t)
     t->view.all = true;
     look(t); /* what the first rates are taken against */
     if (t->away != NULL && count == 1)
-        return cli_fail(&t->cli, LANEKEEPER_UNAVAILABLE, "%s", t->away);
+        return cli_fail_daemon(&t->cli, LANEKEEPER_UNAVAILABLE, t->away);
     for (uint32_t i = 0; count == 0 || i < count; i++) {
         sample_pause_ms(t->interval_ms);
         look(t);

@@ -11,8 +11,7 @@ What may come of a fault, by what it is:
     any other, in a worker          likewise; but a shard that must not be read (EACCES) stops the stream, which names it
     any other, in a trainer         the call fails with a code and a text, and the same trainer started again gets the
                                     same; or nothing
-    any other, in a tool            exit status 1 (3: for something that may pass) with a line that says why, and nothing
-                                    half-made; or nothing
+    any other, in a tool            exit status 1 with a line that says why, and nothing half-made; or nothing
 
 Never a crash, a wrong digest, a wait without end, or a file or process left behind.
 """
@@ -319,7 +318,7 @@ def in_tool(fault, like, tool, expected, kind, n, what):
     if what in PASSING or done.returncode == 0:
         lk.same((done.returncode, output_of(done, box)), (0, expected[0]), f"{fault.key}: it does as if undisturbed")
     else:
-        lk.check(done.returncode in (1, 3) and done.stderr.strip() + done.stdout.strip(), f"{fault.key}: exit status 1 or 3, and why",
+        lk.check(done.returncode == 1 and done.stderr.strip() + done.stdout.strip(), f"{fault.key}: exit status 1, and why",
                  (done.returncode, done.stderr[-400:], done.stdout[-200:]))
     if folder:
         made = files_of(box.path / folder)
