@@ -206,6 +206,8 @@ mutants: $(SIM_BIN) $(BUILD)/tests/oracle/lane_dump $(MUTANT_UNITS) ## break the
 # What is fuzzed replays a corpus here, and is driven by libFuzzer in a build with LIBFUZZER=1.
 FUZZ_BIN := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BIN))
 $(BUILD)/tests/fuzz/fuzz_daemon: | $(BUILD)/lanekeeper-worker
+$(BUILD)/tests/fuzz/fuzz_remote: private LDFLAGS += -Wl,--wrap=pthread_create,--wrap=pthread_join,--wrap=epoll_wait
+$(BUILD)/tests/fuzz/fuzz_link: private LDFLAGS += -Wl,--wrap=pthread_cond_timedwait
 ifdef LIBFUZZER
 $(FUZZ_BIN): private LDFLAGS += -fsanitize=fuzzer
 else

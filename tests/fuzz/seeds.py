@@ -205,6 +205,38 @@ def workers(rng):
     yield bytes([1, 0, 0, 0, 1, 6, 40]) + b"LKP1" + bytes(36)
 
 
+def remotes(rng):
+    """Peers of a pool by TCP: workers that do what they should but for a change here and there, and strangers."""
+    for number in range(14):
+        data = b""
+        for peer in rng.sample(range(4), 1 + number % 3):
+            data += bytes([16 * peer, rng.choice([0, 0, 0, 128, 64, 16, 4, 32])])
+            data += bytes([2 + 16 * peer, 0]) * rng.choice([1, 2, 3])
+            data += bytes([12, rng.randrange(5)])
+            for _ in range(rng.randrange(5)):
+                change = bytes(rng.choice([0, 0, 0, 128, 64, 32]) for _ in range(5))
+                data += rng.choice([
+                    bytes([4 + 16 * peer, rng.choice([0, 0, 0, 1 << number % 8, 255, 254])]) + change,
+                    bytes([2 + 16 * peer, rng.choice([0, 64, 128]), 3]), bytes([12, rng.randrange(5)]), bytes([13, rng.randrange(256)]),
+                    bytes([14, rng.choice([1, 3, 20, 130])]), bytes([11 + 16 * peer, rng.choice([0, 64, 128])]), bytes([15]),
+                    bytes([8 + 16 * peer, rng.randrange(256)]), bytes([0 + 16 * peer, 0])])
+        yield data
+    yield bytes([250, 9, 9, 0, 20]) + b"GET / HTTP/1.1\r\nHost:"
+
+
+def links(rng):
+    """A remote worker's daemon: right answers, with a change here and there, and connections that end."""
+    def some(n):
+        return bytes(rng.choice([0, 0, 0, rng.randrange(256)]) for _ in range(n))
+    for number in range(20):
+        data = bytes([0, 0, [0, 0, 1 << number % 8][number % 3]]) + some(2)
+        for _ in range(6):
+            kind = rng.choice([0, 0, 0, 0, 1, 4, 5, 6, 7, 230, 245])
+            data += bytes([kind | 16 * rng.randrange(2)]) + bytes([32 * rng.randrange(5) + rng.choice([0, 0, 1, 16])]) + some(5)
+        yield data
+    yield bytes([0, 0, 0, 5, 9, 245, 0, 0, 0, 230, 120, 5, 8])
+
+
 def snapshots(rng):
     for number in range(12):
         yield bytes([1, number, rng.randrange(256), rng.choice([0, 0, 255])]) + bytes(rng.randrange(4) for _ in range(rng.randrange(200)))
@@ -237,7 +269,8 @@ def main():
     for name, inputs in (("json", json_documents), ("tokenizer", tokenizers), ("pretok", cut_texts),
                          ("encode", encodings), ("normal", normals), ("regex", expressions),
                          ("config", configurations), ("lane", lanes), ("counts", counts_files), ("rows", shards), ("index", indexes),
-                         ("client", conversations), ("daemon", peers), ("worker", workers), ("snapshot", snapshots), ("http", requests)):
+                         ("client", conversations), ("daemon", peers), ("worker", workers), ("remote", remotes), ("link", links),
+                         ("snapshot", snapshots), ("http", requests)):
         if only and name not in only:
             continue
         (out / name).mkdir(parents=True, exist_ok=True)
