@@ -6,7 +6,7 @@ import support
 import lk
 
 EXAMPLES = {"pytorch": "torch", "huggingface": "huggingface", "lightning": "lightning", "torchtitan": "torchtitan",
-            "megatron": "megatron", "jax": "jax"}
+            "megatron": "megatron", "nemo": "nemo", "jax": "jax"}
 
 
 def examples(box):
@@ -40,7 +40,7 @@ def absent(box):
     status, out, err = support.said(support.python(box, code, *sorted(EXAMPLES.values())))
     said = dict(line.split(maxsplit=1) for line in out.splitlines())
     lk.same((status, said), (0, {"huggingface": "torch", "jax": "jax", "lightning": "torch", "megatron": "torch",
-                                 "torch": "torch", "torchtitan": "torch"}), "what is missing is named" + err[-200:])
+                                 "nemo": "torch", "torch": "torch", "torchtitan": "torch"}), "what is missing is named" + err[-200:])
 
 
 def deployed(box):

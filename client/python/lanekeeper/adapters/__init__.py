@@ -7,6 +7,7 @@
 | `lightning`   | Lightning's Trainer                                   |
 | `megatron`    | Megatron-core's data iterator                         |
 | `torchtitan`  | TorchTitan's data loader                              |
+| `nemo`        | NeMo AutoModel's recipes for language models          |
 | `jax`         | JAX arrays, Grain's iterators                         |
 
 All of them keep to three things. A step of the stream is a step of the optimizer, over all ranks: its sequences are

@@ -74,14 +74,18 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self.seek(self._begun)
         for batch in stream:
             moves = self._moves
-            for i, part in enumerate(self._cut(batch)):
+            parts = self._cut(batch)
+            for i, part in enumerate(parts):
                 if self._moves != moves:
                     break
-                self._begun = None if i + 1 == self.micro_batches else batch.step
-                yield self.tensors(part)
+                self._begun = None if i + 1 == len(parts) else batch.step
+                yield self._item(part)
 
-    def _cut(self, batch: Batch) -> Iterator[Batch]:
-        return iter([batch]) if self.micro_batches == 1 else batch.micro_batches(self.micro_batches)
+    def _cut(self, batch: Batch) -> list[Batch]:
+        return [batch] if self.micro_batches == 1 else list(batch.micro_batches(self.micro_batches))
+
+    def _item(self, part: Batch) -> Any:
+        return self.tensors(part)
 
     def tensors(self, batch: Batch) -> dict[str, Any]:
         """What iterating gives of a batch."""
