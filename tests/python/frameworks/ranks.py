@@ -10,6 +10,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
@@ -41,8 +42,9 @@ class Nursery:
     `imports` must start no threads and open no devices."""
 
     def __init__(self, imports):
+        self.folder = tempfile.TemporaryDirectory(prefix="lk-nursery-")    # what is imported may make some of its own
         environment = {k: v for k, v in support.os.environ.items() if k != lk.MARK}
-        environment.update({"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": "",
+        environment.update({"TMPDIR": self.folder.name, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": "",
                             "HF_HUB_OFFLINE": "1", "ACCELERATE_USE_CPU": "true", "JAX_PLATFORMS": "cpu",
                             "PYTHONPATH": support.os.pathsep.join([str(HERE), str(support.PACKAGE)])})
         environment.pop("PYTHONDONTWRITEBYTECODE", None)    # what is not compiled yet is so once
@@ -56,6 +58,11 @@ class Nursery:
         if not answer:
             raise lk.Failure("the process that ranks are forked of has ended")
         return json.loads(answer)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.folder.cleanup()
 
 
 _nursery = []
@@ -136,4 +143,4 @@ def main(tests, imports):
     try:
         support.main(tests)
     finally:
-        _nursery[0].process.kill()
+        _nursery[0].end()

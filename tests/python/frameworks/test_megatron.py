@@ -4,6 +4,11 @@ import ranks
 
 ranks.needs("torch", "megatron-core")
 
+import megatron.core.parallel_state    # noqa: F401 - before there is a box: it imports what makes temporary folders
+
+import lanekeeper
+from lanekeeper.adapters.megatron import BatchIterator, open_stream
+
 import lk
 import support
 
@@ -56,8 +61,6 @@ def layouts(box):
 
 def refusals(box):
     """Packing with context parallelism; the end of the stream; a state of another stream."""
-    import lanekeeper
-    from lanekeeper.adapters.megatron import BatchIterator, open_stream
     box.dataset("d", [chr(65 + i) for i in range(10)])
     address = box.serve(box.plain({"d": {"path": "d", "epochs": 1}}, batch=5)).address
     alone, half = lanekeeper.parallel.DataParallel(0, 1), lanekeeper.parallel.DataParallel(0, 1, 1, 2)
