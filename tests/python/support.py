@@ -4,6 +4,7 @@ Import it first: `import support`. It begins anew with an interpreter that has N
 the one that runs has none), or skips the test, and makes `import lanekeeper` find the package and what was built.
 """
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "client" / "python"
@@ -54,9 +56,22 @@ def python(box, code, *arguments, **options):
 
 
 def said(process, seconds=60):
-    """(status, standard output, standard error) of one that ends by itself."""
-    out, err = process.communicate(timeout=seconds)
-    return process.returncode, out, err
+    """(status, standard output, standard error) of one that ends by itself; of its output what has not been read yet,
+    also where a readline() has taken in more than its line, which communicate() would lose."""
+    errors = []
+    reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
+    too_late = threading.Timer(seconds, process.kill)
+    for thread in (reader, too_late):
+        thread.start()
+    with contextlib.suppress(OSError):    # it may have ended without reading all
+        process.stdin.close()
+    out = process.stdout.read()
+    reader.join()
+    status = process.wait()
+    too_late.cancel()
+    for pipe in (process.stdout, process.stderr):
+        pipe.close()
+    return status, out, errors[0]
 
 
 def inside(test):
