@@ -132,7 +132,9 @@ static void dial_ipc(struct link *link, int64_t now)
         greet(link, now);
         return;
     }
-    say_why(link, "%s", errno == EAGAIN ? "too many are dialling at once" : strerror(errno));
+    say_why(link, "%s", errno == EAGAIN   ? "too many are dialling at once"
+                        : errno == EACCES ? "permission denied: a daemon's sockets are for its own user"
+                                          : strerror(errno));
     go_down(link);
 }
 

@@ -102,11 +102,10 @@ static enum lk_code measure_row(void *owner, uint32_t i, const uint8_t *bytes, u
     why.text[0] = '\0'; /* the rest of its kilobyte is not worth clearing for each row */
     enum lk_code code = lk_measure_row(run->measure, bytes, n_bytes, &result->tokens, &measured,
                                        &why);
-    if (code != LK_OK) {
-        *err = why;
-        return lk_fail_in(err, "%s: row %llu at byte %llu", run->task->shard,
-                          (unsigned long long)span->row, (unsigned long long)span->offset);
-    }
+    if (code != LK_OK) /* the recipe wants it so; whoever wrote it may not have known its data */
+        return lk_fail(err, code, "%s: row %llu at byte %llu: %.400s; such rows stop the stream unless the recipe says "
+                                  "`on_bad_row: drop`", run->task->shard, (unsigned long long)span->row,
+                       (unsigned long long)span->offset, why.text);
     if (result->tokens.n > run->result_max / 4)
         return lk_fail(err, LK_OUT_OF_RANGE,
                        "%s: row %llu: the task makes more than %llu bytes of tokens",

@@ -304,6 +304,10 @@ ok "and all streams" bash -c '[ $(grep -c "^stream " out) -eq 2 ]'
 ok "or the one asked for" then_holds '[ $(grep -c "^stream " out) -eq 1 ]' run 0 status $mixed --interval 50
 ok "status takes a configuration, or an address, as top does" says 0 '^daemon ' status lk.yaml --interval 20
 ok "the latter" says 0 '^daemon ' status $address --interval 20
+if setpriv --reuid 65534 --clear-groups "$lk" --version >/dev/null 2>&1; then
+    ok "another user is told that sockets are not for them" bash -c \
+        'setpriv --reuid 65534 --clear-groups "$0" status "$1" 2>&1 | grep "for its own user"' "$lk" $address
+fi
 ok "status answers a program" then_holds 'python3 -m json.tool out' run 0 status --config lk.yaml --json
 ok "status goes on when told to" says 0 '^daemon ' status --config lk.yaml --watch --count 3 --interval 20
 ok "as often as told" bash -c '[ $(grep -c "^daemon " out) -eq 3 ]'

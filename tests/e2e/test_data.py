@@ -152,6 +152,7 @@ def malformed(box):
     lk.check(failure.startswith(("DATA_LOSS", "INVALID_ARGUMENT", "FAILED_PRECONDITION")) and
              all(re.search(p, failure) for p in (r"a\.jsonl", r"\brow 4\b", r"\bbyte")),
              "on_bad_row error: the stream stops, naming shard, row and byte", failure)
+    lk.check("unless the recipe says `on_bad_row: drop`" in failure, "and what would have it go on", failure)
     lk.same([bytes(b["tokens"][0]).decode() for b in batches], [f"good {i:02d}" for i in range(4)],
             "the rows before it are served, and nothing after it")
     lk.check(re.search(r"error stream: failed .*a\.jsonl: row 4 at byte", daemon.log()) is not None, "and the log says so", daemon.log()[-300:])
