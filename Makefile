@@ -188,7 +188,7 @@ SIM_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/sim/*.c)) $(filt
 SIM_BIN  := $(BUILD)/tests/sim/sim
 $(SIM_BIN): $(SIM_OBJ) $(foreach l,core seq base,$(call lib_of,$(l))) $(PROTO_LIB)
 	@echo "  LD  $@"
-	@$(CC) $(LDFLAGS) -Wl,--wrap=lk_check_failed,--wrap=slots_take -o $@ $(filter %.o,$^) \
+	@$(CC) $(LDFLAGS) -Wl,--wrap=lk_check_failed,--wrap=slots_take,--wrap=cursor_new -o $@ $(filter %.o,$^) \
 		-Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lprotobuf-c -lxxhash
 
 SIM_FROM  ?= 0

@@ -7,6 +7,55 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A row that waits in a state is held against the count that is kept, which the state may be made of. */
+static void check_piece(struct sim *sim, const struct cursor *cursor, const struct piece *piece)
+{
+    uint32_t share = oracle_size(sim->oracle[sim->wrong_stream], piece->step) / cursor->recipe->lanes;
+    const struct cursor_lane *lane = &cursor->lane[piece->batch_row / share];
+    if (piece->dataset == sim->wrong_dataset && piece->row == sim->wrong_row && lane->began > 0 && piece->of == 0)
+        sim_fail(sim, "step %" PRIu64 ": row %" PRIu64 " of a state is not held against its count", piece->step,
+                 piece->row);
+}
+
+void check_pieces(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->of.cursors_max && fake_files_mislead(sim); i++) {
+        const struct cursor *cursor = sim->engine->stream[sim->wrong_stream].cursor[i].cursor;
+        if (cursor == NULL)
+            continue;
+        for (const struct errand *errand = cursor->errands; errand != NULL; errand = errand->next)
+            for (uint32_t p = 0; p < errand->pieces; p++)
+                check_piece(sim, cursor, &errand->piece[p]);
+    }
+}
+
+/* What is at hand is not measured again, and so not held against the counts that are kept. */
+void check_at_hand(struct sim *sim)
+{
+    struct arena_key key = {.stream = sim->wrong_stream, .dataset = sim->wrong_dataset, .row = sim->wrong_row};
+    sim->at_hand = sim->at_hand || (sim->planted && sim->engine != NULL && arena_has(sim->engine->arena, key) != 0);
+}
+
+/* Around host/cursor.c's: a lane that goes on from another's state knows of the rows that wait in it which ones
+ * had only been counted, as that one does. What it has from a snapshot is of another position. */
+struct cursor *__real_cursor_new(const struct cursor_context *context, uint64_t step, struct steps_cut cut,
+                                 const struct cursor *near);
+struct cursor *__wrap_cursor_new(const struct cursor_context *context, uint64_t step, struct steps_cut cut,
+                                 const struct cursor *near);
+struct cursor *__wrap_cursor_new(const struct cursor_context *context, uint64_t step, struct steps_cut cut,
+                                 const struct cursor *near)
+{
+    struct cursor *made = __real_cursor_new(context, step, cut, near);
+    for (uint32_t l = 0; near != NULL && l < made->recipe->lanes; l++) {
+        const struct cursor_lane *lane = &made->lane[l], *from = &near->lane[l];
+        if (lane->lane != NULL && from->lane != NULL && lane->began > 0 &&
+            lane->began == lane_position(from->lane) && lane->counted.n != from->counted.n)
+            sim_fail(sim_now(), "lane %u: of %" PRIu64 " rows that were only counted its copy knows %" PRIu64, l,
+                     from->counted.n, lane->counted.n);
+    }
+    return made;
+}
+
 static bool stands(const struct sim *sim, const struct sim_doubt *doubt)
 {
     for (uint32_t i = 0; i < sim->of.cursors_max; i++) {

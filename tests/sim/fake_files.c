@@ -250,7 +250,7 @@ bool fake_files_mislead(const struct sim *sim)
     const struct sim_counts *of = &sim->counts[sim->wrong_stream][sim->wrong_dataset];
     uint64_t row = sim->wrong_row;
     const struct lk_count *count = of->memory[row].known ? &of->memory[row] : &of->file[row];
-    return count->known && !of->news[row] &&
+    return count->known &&
            count->tokens != sim_row(&sim->of.recipe[sim->wrong_stream].dataset[sim->wrong_dataset], row).tokens;
 }
 
@@ -363,6 +363,7 @@ void fake_files_open(struct sim *sim)
         }
     sim->misled = sim->misled_before = any_tainted(sim);
     sim->found = sim->n_doubts = 0;
+    sim->at_hand = false;
 }
 
 void fake_files_crash(struct sim *sim)

@@ -162,21 +162,46 @@ static void make_chances(struct rng *rng, struct sim_case *sim)
     }
 }
 
-/* A wrong count is used by daemons that seek by counts: so they start often, and lack states. It is found
- * when its row is handed out: so rows wait for long, and cursors begin where others are. */
+/* Rows wait for long between being drawn and being handed out. */
+static void make_waiting(struct sim_recipe *recipe)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < recipe->n_stages; i++)
+        any = any || recipe->stage[i].kind == SIM_SHUFFLE;
+    if (!any) {
+        memmove(&recipe->stage[1], &recipe->stage[0], recipe->n_stages++ * sizeof recipe->stage[0]);
+        recipe->stage[0].kind = SIM_SHUFFLE;
+    }
+    for (uint32_t i = 0; i < recipe->n_stages; i++)
+        if (recipe->stage[i].kind == SIM_SHUFFLE)
+            recipe->stage[i].buffer = 64;
+}
+
+/* A wrong count is used by daemons that seek by counts: so they start often, and lack states. It is found when
+ * its row is handed out: so rows wait for long; and cursors begin where others are, while what they have had is
+ * forgotten; or it is found ahead of time, when nobody waits; or by another daemon, in a state. */
 static void make_misleading(struct rng *rng, struct sim_case *sim)
 {
+    enum { PLAIN, COPIES, AHEAD, STATES, KINDS } kind = (int)rng_below(rng, KINDS);
     sim->chance[EVENT_STOP] = sim->chance[EVENT_KILL] = 20;
-    if (rng_chance(rng, 500))
-        sim->snapshot_every = 0;
-    if (rng_chance(rng, 500))
+    if (kind == PLAIN)
         return;
-    sim->prefetch_steps = 1;
     sim->cursors_max = 4;
+    sim->prefetch_steps = kind == AHEAD ? 5 : 1;
+    sim->snapshot_every = kind == STATES;
     for (uint32_t s = 0; s < sim->n_streams; s++)
-        for (uint32_t i = 0; i < sim->recipe[s].n_stages; i++)
-            if (sim->recipe[s].stage[i].kind == SIM_SHUFFLE)
-                sim->recipe[s].stage[i].buffer = 64;
+        make_waiting(&sim->recipe[s]);
+    if (kind == COPIES) {
+        sim->arena_bytes = 8u << 20;
+        sim->forgetful = 1000;
+        sim->write_counts = rng_chance(rng, 200);
+    } else if (kind == AHEAD) {
+        sim->chance[EVENT_ASK] = 60;
+        sim->chance[EVENT_TASKS] = 300;
+    } else {
+        sim->chance[EVENT_DISK] = 150;
+        sim->chance[EVENT_KILL] = 40;
+    }
 }
 
 /* A dataset of which nothing is kept, in a stream that is endless all the same, if others repeat. */
@@ -205,15 +230,15 @@ void gen_case(uint64_t seed, struct sim_case *ret_case)
     sim->snapshot_every = ONE_OF(&rng, 0, 1, 1, 2, 3, 5);
     sim->counts = rng_chance(&rng, 650);
     sim->write_counts = rng_chance(&rng, 850);
-    sim->plant = sim->counts && rng_chance(&rng, 250);
+    sim->plant = sim->counts && rng_chance(&rng, 350);
     sim->blind_files = rng_chance(&rng, 500);
     sim->trainers = ONE_OF(&rng, 1, 2, 3, 5);
     sim->events = ONE_OF(&rng, 60, 150, 300, 600);
     sim->urgent = ONE_OF(&rng, 0, 300, 900, 1000);
     make_chances(&rng, sim);
+    sim->forgetful = sim->counts ? ONE_OF(&rng, 0, 0, 50, 1000) : 0;
     if (sim->plant)
         make_misleading(&rng, sim);
-    sim->forgetful = sim->counts ? ONE_OF(&rng, 0, 0, 50, 1000) : 0;
     for (uint32_t s = 0; s < sim->n_streams; s++)
         make_barren(&rng, &sim->recipe[s]);
 }

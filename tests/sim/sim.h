@@ -129,6 +129,7 @@ struct sim {
     struct sim_doubt doubt[SIM_DOUBTS_MAX];
     uint32_t n_doubts;
     bool misled_before;    /* by a state that was there when this daemon began */
+    bool at_hand;          /* this daemon has had the tokens of the row in its arena */
 
     struct sim_call **call; /* in the order they were sent; the first may not have been heard */
     uint32_t n_calls, cap_calls;
@@ -221,6 +222,8 @@ uint64_t check_lease_hash(const struct sim *sim, const struct sim_lease *lease);
 void check_world(struct sim *sim, bool all); /* invariants; all: the slow ones, too */
 
 /* check_counts.c */
+void check_at_hand(struct sim *sim);
+void check_pieces(struct sim *sim);
 void check_failed(struct sim *sim, const char *stream, const char *text); /* a cursor has, says the log */
 void check_told(struct sim *sim, const struct sim_call *call);            /* one is to be given its step */
 bool check_tells(struct sim *sim, uint32_t stream, const char *detail);   /* one is refused: may it be, for a count? */

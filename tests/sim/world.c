@@ -145,6 +145,7 @@ static void step(struct sim *sim, enum sim_event event)
     bool hear = event == EVENT_HEAR || sim->calm;
     sim->events++;
     happen(sim, event);
+    check_at_hand(sim);
     fake_turn(sim, hear);
     check_world(sim, sim->events % 16 == 0);
 }
