@@ -182,7 +182,8 @@ static const struct lk_key keys[] = {
      .help = "the groups: every dataset of the stream in exactly one"},
 
     {.path = "runtime.run_dir", .type = LK_KEY_PATH, .def = "run", .min = 1, .max = PATH_LONG,
-     .offset = R(run_dir), .help = "folder of the sockets"},
+     .offset = R(run_dir), .help = "folder of the sockets, on a file system of this machine alone; the whole path of one has at "
+                                     "most 107 bytes"},
     {.path = "runtime.listen", .type = LK_KEY_OWN, .read = lk_read_listen, .offset = R(listen),
      .form = "an address (ipc:///path or tcp://host:port) or a list of 1 to 16",
      .help = "where clients connect; by default `ipc://<run_dir>/lanekeeper.sock`"},
@@ -191,7 +192,7 @@ static const struct lk_key keys[] = {
      .help = "Unix socket that hands batches to local trainers without a copy; by default "
              "`<run_dir>/memory.sock`"},
     {.path = "runtime.http", .type = LK_KEY_OWN, .read = lk_read_host_port, .offset = R(http),
-     .form = "host:port", .help = "metrics, health and a page for people; without it, none"},
+     .form = "host:port", .help = "metrics and health; without it, none"},
     {.path = "runtime.workers", .type = LK_KEY_U32, .def = "cores", .max = LK_WORKERS_MAX,
      .word = "cores", .word_value = UINT32_MAX, .offset = R(workers),
      .help = "worker processes on this machine; `cores` = one a core"},
