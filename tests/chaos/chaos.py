@@ -137,6 +137,15 @@ class Run:
         self.faults = self.survived = 0
         self.seen = set()
         self.shared = []
+        self.begin = self.told = time.monotonic()
+        self.expected = 0
+
+    def progress(self):
+        """Every ten seconds, where there is much to do: `expected` faults."""
+        now = time.monotonic()
+        if self.expected and now - self.told > 10:
+            self.told = now
+            print(f"# progress {self.group.name}: {self.faults} of {self.expected} after {now - self.begin:.0f} s", flush=True)
 
     def pick(self, items, short):
         """All of them in the long form; in the short one so many, drawn by the seed, in their order."""
@@ -191,6 +200,33 @@ class Run:
             self.survived += 1
         else:
             print(f"# to see it again: {self.again(key)}", flush=True)
+        self.progress()
+
+    def strike_together(self, faults, do, *arguments):
+        """Several faults in one run, since each run takes a second: `faults` is {key: fault}, and do(fault, …, list of
+        them) returns those that came about. Their keys; or None when not all was as it should: then strike
+        with each of them, to know which it was."""
+        before, foreign, wrong = len(lk._failed), lk.foreign_files(), []
+        running = [(box, len(box.daemons), len(box.trainers)) for box in self.shared]
+        fault, not_ok = Fault(self, f"{len(faults)} from {next(iter(faults))}"), lk.not_ok
+        lk.not_ok = lambda fact, why: wrong.append(f"{fact}: {why}")
+        try:
+            came = do(fault, *arguments, list(faults.values()))
+        except Exception as e:    # noqa: BLE001
+            wrong.append(f"{type(e).__name__}: {str(e)[:500]}")
+        for box, daemons, trainers in running:
+            _end_of(box, daemons, trainers)
+        fault.done(foreign, lambda: bool(wrong))
+        lk.not_ok = not_ok
+        self.progress()
+        if wrong or len(lk._failed) > before:
+            print(f"# {self.group.name}: {fault.key}, together: not well, so one by one: {wrong[0][:300]}", flush=True)
+            return None
+        keys = [key for key, value in faults.items() if value in came]
+        self.seen.update(keys)
+        self.faults += len(keys)
+        self.survived += len(keys)
+        return keys
 
     def again(self, key):
         form = "" if self.long else " --short"

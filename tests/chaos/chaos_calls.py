@@ -14,6 +14,11 @@ What may come of a fault, by what it is:
     any other, in a tool            exit status 1 with a line that says why, and nothing half-made; or nothing
 
 Never a crash, a wrong digest, a wait without end, or a file or process left behind.
+
+The long form strikes with each n: thousands, and a run takes a second. So a run has several of those that it survives, far
+from each other (of a daemon: after `ready`), and one look afterwards is for several that are over at once. What did
+not come about in such a company is tried again in another, then alone; where not all was as it should, each is struck
+with alone.
 """
 
 import re
@@ -24,6 +29,8 @@ import lk
 from shim import FOR_GOOD, SHORT, Shim
 
 STEPS = 10
+TOGETHER = 8    # faults of a run
+PATIENCE_S = 40    # for what takes a second, also on a machine that has other things to do
 PASSING = {"EINTR", "EAGAIN", SHORT}
 
 FILE = ("EIO", "EINTR", SHORT)
@@ -119,16 +126,45 @@ ABORTED = [("epoll_create1", 1, "ENOMEM"), ("eventfd", 3, "ENOMEM"), ("pthread_c
            ("epoll_ctl", 3, "ENOSPC")]
 
 
-def strike_each(run, counts, short, do, *arguments, always=()):
+def key_of(kind, n, what):
+    return f"{kind} {n}: {what}"
+
+
+def strike_each(run, counts, short, do, *arguments, always=(), together=None, early=()):
+    """`together` does several in one run; `early` are counts up to which a fault may end the program."""
     known = [fault for fault in always if counts.get(fault[0], 0) >= fault[1]]
-    for kind, n, what in dict.fromkeys([*known, *faults_of(run, counts, short)]):
-        run.strike(f"{kind} {n}: {what}", do, *arguments, kind, n, what)
+    faults = list(dict.fromkeys([*known, *faults_of(run, counts, short)]))
+    if together is None or not run.long or run.only_fault is not None:
+        for kind, n, what in faults:
+            run.strike(key_of(kind, n, what), do, *arguments, kind, n, what)
+        return
+    run.expected = len(faults)
+    early = dict(early)
+    for soon in (True, False):
+        waiting = [fault for fault in faults if (fault[1] <= early.get(fault[0], 0) and fault[2] not in PASSING) == soon]
+        strike_in_company(run, waiting, do, together, arguments, soon)
+
+
+def strike_in_company(run, waiting, do, together, arguments, soon):
+    tries = {}
+    while waiting:
+        apart = -(-len(waiting) // TOGETHER)
+        company, waiting = waiting[::apart], [fault for i, fault in enumerate(waiting) if i % apart]
+        came = run.strike_together({key_of(*fault): fault for fault in company}, together, *arguments, soon)
+        for fault in company:
+            if came is not None and key_of(*fault) in came:
+                continue
+            tries[fault] = tries.get(fault, 0) + 1
+            if came is None or tries[fault] > 1:
+                run.strike(key_of(*fault), do, *arguments, *fault)
+            else:
+                waiting.append(fault)
 
 
 # Daemons, workers, trainers -------------------------------------------------------------------------
 
 def trainers_of(box, daemon, prefix=()):
-    return [box.trainer(daemon, prefix=prefix, rank=r, world=2, sharing=("auto", "never")[r], timeout=6000) for r in range(2)]
+    return [box.trainer(daemon, prefix=prefix, rank=r, world=2, sharing=("auto", "never")[r], timeout=PATIENCE_S * 750) for r in range(2)]
 
 
 def consumed(box, daemon, prefix=()):
@@ -136,15 +172,15 @@ def consumed(box, daemon, prefix=()):
     ranks = trainers_of(box, daemon, prefix)
     answers = []
     for rank in ranks:
-        failure = rank.connect(10)
+        failure = rank.connect(PATIENCE_S)
         if failure:
             answers.append(([], failure))
         else:
             rank.send(f"next {STEPS}")
             answers.append(None)
-    answers = [a or r.answer(10) for a, r in zip(answers, ranks)]
+    answers = [a or r.answer(PATIENCE_S) for a, r in zip(answers, ranks)]
     for rank in ranks:
-        status = rank.close(20)
+        status = rank.close(PATIENCE_S)
         lk.check(status == (0 if rank.connected else status if status > 0 else 0), "a trainer does not crash", status)
     return answers
 
@@ -167,43 +203,66 @@ def afterwards(fault, box, like, config):
     box.digests = like.digests
     answers = consumed(box, daemon)
     lk.check(right(box, answers), f"{fault.key}: a run after it is the same", [f for _, f in answers])
-    lk.check(daemon.stop(20)[0] == 0, f"{fault.key}: the next daemon ends with 0", daemon.process.returncode)
+    lk.check(daemon.stop(PATIENCE_S)[0] == 0, f"{fault.key}: the next daemon ends with 0", daemon.process.returncode)
+
+
+def daemon_struck(fault, box, config, program, faults):
+    """A run of a daemon with these faults, (kind, n, what, times); those that came about."""
+    shim = Shim(box, program, faults=[(kind, n, name_of(what), times) for kind, n, what, times in faults])
+    whats = {what for _, _, what, _ in faults}
+    daemon = box.daemon(config, index=False, ready=False, environment=shim.environment())
+    lk.wait_until(lambda: " daemon: ready" in daemon.log() or daemon.process.poll() is not None, PATIENCE_S, "ready, or an end")
+    if daemon.process.poll() is not None:
+        lines = [l for l in daemon.log().splitlines() if " daemon: cannot_start" in l]
+        lk.check(program == "lanekeeperd" and whats - PASSING and daemon.process.returncode == 1 and len(lines) == 1,
+                 f"{fault.key}: it starts, or says why not", lambda: (daemon.process.returncode, daemon.log()[-600:]))
+    else:
+        answers = consumed(box, daemon)
+        whole = right(box, answers)
+        named = program == "lanekeeper-worker" and "EACCES" in whats and all("Permission denied" in f and ".jsonl" in f for _, f in answers if f)
+        lk.check(whole or named, f"{fault.key}: every step comes", lambda: ([f for _, f in answers], daemon.log()[-600:]))
+        lk.check(daemon.stop(PATIENCE_S)[0] == 0, f"{fault.key}: SIGTERM ends it with 0",
+                 lambda: (daemon.process.returncode, daemon.log()[-600:]))
+    came = shim.struck_each()
+    return [fault for fault in faults if (fault[0], fault[1], name_of(fault[2]), fault[3]) in came]
 
 
 def in_daemon(fault, like, program, kind, n, what, times=1):
     box = fault.box(like)
     box.digests = like.digests
     config = configured(box)
-    shim = Shim(box, program, kind, n, name_of(what), times)
-    daemon = box.daemon(config, index=False, ready=False, environment=shim.environment())
-    lk.wait_until(lambda: " daemon: ready" in daemon.log() or daemon.process.poll() is not None, 8, "ready, or an end")
-    if daemon.process.poll() is not None:
-        lines = [l for l in daemon.log().splitlines() if " daemon: cannot_start" in l]
-        lk.check(program == "lanekeeperd" and what not in PASSING and daemon.process.returncode == 1 and len(lines) == 1,
-                 f"{fault.key}: it starts, or says why not", lambda: (daemon.process.returncode, daemon.log()[-600:]))
-    else:
-        answers = consumed(box, daemon)
-        whole = right(box, answers)
-        named = program == "lanekeeper-worker" and what == "EACCES" and all("Permission denied" in f and ".jsonl" in f for _, f in answers if f)
-        lk.check(whole or named, f"{fault.key}: every step comes", lambda: ([f for _, f in answers], daemon.log()[-600:]))
-        lk.check(daemon.stop(20)[0] == 0, f"{fault.key}: SIGTERM ends it with 0", lambda: (daemon.process.returncode, daemon.log()[-600:]))
-    if shim.struck() == 0:
+    if not daemon_struck(fault, box, config, program, [(kind, n, what, times)]):
         raise chaos.Missed
     afterwards(fault, box, like, config)
 
 
+def together_in_daemon(fault, like, program, soon, faults):
+    """In one run; those that may end it, each in a run of its own, over what the one before left."""
+    box = fault.box(like)
+    box.digests = like.digests
+    config = configured(box)
+    faults = [(kind, n, what, 1) for kind, n, what in faults]
+    came = []
+    for some in ([[one] for one in faults] if soon else [faults]):
+        came += daemon_struck(fault, box, config, program, some)
+    if came:
+        afterwards(fault, box, like, config)
+    return [one[:3] for one in came]
+
+
 def counted(run, like, program, prefix=False):
-    """{kind: calls} of an undisturbed run."""
+    """{kind: calls} of an undisturbed run, and of its part before `ready`."""
     box = chaos.Fault(run, "counting").box(like)
     run.shared.append(box)
     config = configured(box)
     box.digests = like.digests
     shim = Shim(box, program)
     daemon = box.daemon(config, index=False, environment=None if prefix else shim.environment())
+    early = shim.calls()
     if not right(box, consumed(box, daemon, shim.prefix() if prefix else ())):
         raise lk.Failure("the undisturbed run fails")
     daemon.stop()
-    return shim.calls()
+    return shim.calls(), early
 
 
 @chaos.group("Before `ready` the daemon ends with status 1 and one line that says why; running, it serves the same digests, "
@@ -211,14 +270,16 @@ def counted(run, like, program, prefix=False):
 def daemon(run):
     """The nth system call of the daemon fails: all kinds, each n, every error that the kernel may give"""
     like = template(run)
-    strike_each(run, counted(run, like, "lanekeeperd"), 9, in_daemon, like, "lanekeeperd", always=ABORTED)
+    counts, early = counted(run, like, "lanekeeperd")
+    strike_each(run, counts, 9, in_daemon, like, "lanekeeperd", always=ABORTED, together=together_in_daemon, early=early)
 
 
 @chaos.group("The same digests: an error is tried again, a worker that ends is replaced; no row is lost to a fault that passes.")
 def worker(run):
     """The nth system call of the workers fails"""
     like = template(run)
-    strike_each(run, counted(run, like, "lanekeeper-worker"), 5, in_daemon, like, "lanekeeper-worker")
+    counts, _ = counted(run, like, "lanekeeper-worker")
+    strike_each(run, counts, 5, in_daemon, like, "lanekeeper-worker", together=together_in_daemon)
 
 
 @chaos.group("The call fails with a code and a text, or nothing is noticed; what came before is right, and the trainer started again "
@@ -226,26 +287,45 @@ def worker(run):
 def trainer(run):
     """The nth system call of a trainer, in the client library, fails"""
     like = template(run)
-    strike_each(run, counted(run, like, "trainer", prefix=True), 6, in_trainer, like, "trainer")
+    counts, _ = counted(run, like, "trainer", prefix=True)
+    strike_each(run, counts, 6, in_trainer, like, "trainer", together=together_in_trainers)
 
 
-def in_trainer(fault, like, program, kind, n, what, times=1):
-    box = fault.box(like)
-    box.digests = like.digests
-    config = configured(box)
+def trainers_struck(fault, box, daemon, program, kind, n, what, times):
+    """Two trainers with that fault; whether it came about."""
     shim = Shim(box, program, kind, n, name_of(what), times)
-    daemon = box.daemon(config, index=False)
     answers = consumed(box, daemon, shim.prefix())
     whole = right(box, answers)
     if what in PASSING:
         lk.check(whole, f"{fault.key}: it is not noticed", [f for _, f in answers])
     for _, failure in answers:
         lk.check(not failure or re.match(r"[A-Z_]+ .{5}", failure), f"{fault.key}: a failure has a code and a text", failure)
-    if shim.struck() == 0:
-        raise chaos.Missed
+    return shim.struck() > 0
+
+
+def trainers_again(fault, box, daemon):
     again = consumed(box, daemon)
     lk.check(right(box, again), f"{fault.key}: trainers that are started again get all of it", [f for _, f in again])
-    lk.check(daemon.stop(20)[0] == 0, f"{fault.key}: the daemon ends with 0", daemon.process.returncode)
+    lk.check(daemon.stop(PATIENCE_S)[0] == 0, f"{fault.key}: the daemon ends with 0", daemon.process.returncode)
+
+
+def in_trainer(fault, like, program, kind, n, what, times=1):
+    box = fault.box(like)
+    box.digests = like.digests
+    daemon = box.daemon(configured(box), index=False)
+    if not trainers_struck(fault, box, daemon, program, kind, n, what, times):
+        raise chaos.Missed
+    trainers_again(fault, box, daemon)
+
+
+def together_in_trainers(fault, like, program, soon, faults):
+    """One after the other at one daemon."""
+    box = fault.box(like)
+    box.digests = like.digests
+    daemon = box.daemon(configured(box), index=False)
+    came = [one for one in faults if trainers_struck(fault, box, daemon, program, *one, 1)]
+    trainers_again(fault, box, daemon)
+    return came
 
 
 # More than once -------------------------------------------------------------------------------------
@@ -274,7 +354,7 @@ LASTING += [("lanekeeper-worker", kind, n, what, times) for kind, n, what, times
 def lasting(run):
     """System calls that fail again and again, for a while or for good; every transfer cut short"""
     like = template(run)
-    made = {program: counted(run, like, program, program == "trainer") for program in ("lanekeeperd", "lanekeeper-worker", "trainer")}
+    made = {program: counted(run, like, program, program == "trainer")[0] for program in ("lanekeeperd", "lanekeeper-worker", "trainer")}
     faults = [fault for fault in LASTING if made[fault[0]].get(fault[1], 0) >= fault[2]]
     for program, kind, n, what, times in run.pick(faults, short=5):
         key = f"{program}, {kind} {n}: {what} {'always' if times == FOR_GOOD else times}"
@@ -345,5 +425,7 @@ def tools(run):
         if done.returncode != 0:
             raise lk.Failure(f"{tool}: {done.stderr}")
         expected = (output_of(done, box), files_of(box.path / folder) if folder else None)
-        for kind, n, what in dict.fromkeys(faults_of(run, shim.calls(), 4)):
+        faults = list(dict.fromkeys(faults_of(run, shim.calls(), 4)))
+        run.expected += len(faults)
+        for kind, n, what in faults:
             run.strike(f"{tool}, {kind} {n}: {what}", in_tool, like, tool, expected, kind, n, what)

@@ -4,10 +4,11 @@
  *   LK_SHIM_IN=PROGRAM        the program (the name of its file) that it acts in; others pass through
  *   LK_SHIM_FILE=PATH         SHIM_SLOTS slots (struct slot), all zero at first: how often each kind was called and
  *                             struck, of all processes of that program together
- *   LK_SHIM_FAULT=KIND:N:TIMES:WHAT
+ *   LK_SHIM_FAULT=KIND:N:TIMES:WHAT[;…]
  *                             calls N (from 1) to N + TIMES - 1 of that kind fail with errno WHAT (a number), or,
  *                             WHAT being "short", do one byte or half of what they were asked for, or, WHAT being
- *                             "stop", are made when somebody has sent SIGCONT: before that the process stands still
+ *                             "stop", are made when somebody has sent SIGCONT: before that the process stands still.
+ *                             Of several, at most SHIM_FAULTS, slot SHIM_FIRST + i tells how often number i struck
  *   LK_SHIM_CLOCK=CLOCK@MS=SECONDS,…
  *                             so many milliseconds after the first call in any process, the clock "real" or "mono"
  *                             is so many seconds off; "mono" only ever leaps forward
@@ -48,6 +49,8 @@
 #include <unistd.h>
 
 #define SHIM_SLOTS 256
+#define SHIM_FAULTS 32
+#define SHIM_FIRST 192
 #define SHIM_IOV 64
 #define SHORT (-1)
 #define STOP (-2)
@@ -83,11 +86,18 @@ struct slot {
     _Atomic uint64_t calls, struck;
 };
 
-struct shim {
-    struct slot *slot; /* NULL: not in this program */
-    int kind;             /* a slot: an enum kind, or that plus K_COUNT for nng's */
+_Static_assert(2 * K_COUNT <= SHIM_FIRST && SHIM_FIRST + SHIM_FAULTS < SHIM_SLOTS, "kinds, faults, and the clock's");
+
+struct fault {
+    int kind; /* a slot: an enum kind, or that plus K_COUNT for nng's */
     uint64_t n, times;
     int what; /* an errno, SHORT or STOP */
+};
+
+struct shim {
+    struct slot *slot; /* NULL: not in this program */
+    struct fault fault[SHIM_FAULTS];
+    int n_faults;
     char clock[256];
     uintptr_t nng, nng_end; /* where libnng lies */
 };
@@ -96,7 +106,7 @@ static struct shim shim; /* a preloaded library has no other place */
 
 static void load(void) __attribute__((constructor));
 
-static void read_fault(const char *text)
+static void read_faults(const char *text)
 {
     static const char *const names[] = {
 #define KIND(name, text) text,
@@ -108,15 +118,20 @@ static void read_fault(const char *text)
         (void)snprintf(shim.slot[i].name, sizeof shim.slot[i].name, "%s", names[i]);
         (void)snprintf(shim.slot[K_COUNT + i].name, sizeof shim.slot[i].name, "%s.nng", names[i]);
     }
-    if (text == NULL ||
-        sscanf(text, "%23[^:]:%lu:%lu:%15s", kind, &shim.n, &shim.times, what) != 4)
-        return;
-    shim.kind = -1;
-    for (int i = 0; i < 2 * K_COUNT; i++) {
-        if (strcmp(shim.slot[i].name, kind) == 0)
-            shim.kind = i;
+    while (text != NULL && shim.n_faults < SHIM_FAULTS) {
+        struct fault *f = &shim.fault[shim.n_faults];
+        f->kind = -1;
+        if (sscanf(text, "%23[^:]:%lu:%lu:%15[^;]", kind, &f->n, &f->times, what) != 4)
+            return;
+        for (int i = 0; i < 2 * K_COUNT; i++) {
+            if (strcmp(shim.slot[i].name, kind) == 0)
+                f->kind = i;
+        }
+        f->what = strcmp(what, "short") == 0 ? SHORT : strcmp(what, "stop") == 0 ? STOP : atoi(what);
+        shim.n_faults++;
+        text = strchr(text, ';');
+        text = text != NULL ? text + 1 : NULL;
     }
-    shim.what = strcmp(what, "short") == 0 ? SHORT : strcmp(what, "stop") == 0 ? STOP : atoi(what);
 }
 
 static int find_nng(struct dl_phdr_info *info, size_t size, void *unused)
@@ -155,7 +170,7 @@ static void load(void)
     if (clock != NULL)
         (void)snprintf(shim.clock, sizeof shim.clock, "%s", clock);
     (void)dl_iterate_phdr(find_nng, NULL);
-    read_fault(getenv("LK_SHIM_FAULT"));
+    read_faults(getenv("LK_SHIM_FAULT"));
 }
 
 static struct slot *slot_of(enum kind kind, const void *caller)
@@ -171,10 +186,18 @@ static int due(enum kind kind, const void *caller, struct slot **ret_slot)
         return 0;
     struct slot *slot = *ret_slot = slot_of(kind, caller);
     uint64_t n = slot->calls++ + 1;
-    bool now = shim.times > 0 && slot == &shim.slot[shim.kind] && n >= shim.n && n - shim.n < shim.times;
-    if (!now || shim.what != STOP)
-        return now ? shim.what : 0;
-    slot->struck++;
+    const struct fault *now = NULL;
+    for (int i = 0; i < shim.n_faults && now == NULL; i++) {
+        const struct fault *f = &shim.fault[i];
+        if (f->kind >= 0 && slot == &shim.slot[f->kind] && n >= f->n && n - f->n < f->times)
+            now = f;
+    }
+    if (now == NULL)
+        return 0;
+    *ret_slot = &shim.slot[SHIM_FIRST + (now - shim.fault)];
+    if (now->what != STOP)
+        return now->what;
+    (*ret_slot)->struck++;
     /* To this thread: it does not come back from here before all of them stand still. */
     (void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGSTOP);
     return 0;
@@ -244,7 +267,7 @@ static bool fails_or_cuts_at(enum kind kind, const void *caller, int fd, int fla
     if (*len < least || !has_parts(fd))
         return false;
     slot->struck++;
-    *len = shim.n % 2 == 0 ? 1 : *len / 2;
+    *len = shim.fault[slot - &shim.slot[SHIM_FIRST]].n % 2 == 0 ? 1 : *len / 2;
     return false;
 }
 

@@ -8,23 +8,23 @@ import lk
 
 SLOT = struct.Struct("24sQQ")
 SLOTS = 256
+FIRST = 192    # of the slots that tell how often each fault struck
 SHORT = "short"
 STOP = "stop"    # the process is stopped there (lk.stopped tells), and makes the call when it goes on
 FOR_GOOD = 1 << 40    # as many times as it is called
 
 
 class Shim:
-    """Acts in the processes of one program (the name of its file) that are started with .environment()."""
+    """Acts in the processes of one program (the name of its file) that are started with .environment(): with a fault,
+    or with several, (kind, n, what, times)."""
 
-    def __init__(self, box, program, kind=None, n=1, what=None, times=1, clock=None):
+    def __init__(self, box, program, kind=None, n=1, what=None, times=1, clock=None, faults=()):
         self.path = box.path / f"shim-{len(list(box.path.glob('shim-*')))}"
         self.path.write_bytes(bytes(SLOT.size * SLOTS))
         self.box, self.program, self.clock = box, program, clock
-        if kind is not None:
-            number = what if what in (SHORT, STOP) else getattr(errno, what)
-            self.fault = f"{kind}:{n}:{times}:{number}"
-        else:
-            self.fault = None
+        self.faults = list(faults) or ([(kind, n, what, times)] if kind is not None else [])
+        self.fault = ";".join(f"{kind}:{n}:{times}:{what if what in (SHORT, STOP) else getattr(errno, what)}"
+                              for kind, n, what, times in self.faults)
 
     def environment(self):
         library = self.box.build / "tests" / "chaos" / "shim.so"
@@ -50,6 +50,11 @@ class Shim:
     def calls(self):
         """{kind: calls made}."""
         return {name.rstrip(b"\0").decode(): calls for name, calls, _ in self._slots()[:-1] if calls}
+
+    def struck_each(self):
+        """Those of its faults that came about."""
+        slots = self._slots()
+        return [fault for i, fault in enumerate(self.faults) if slots[FIRST + i][2]]
 
     def struck(self):
         return sum(s for _, _, s in self._slots())
