@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "client/cli/index_dataset.h"
+#include "client/cli/output.h"
 #include "config/config.h"
 #include "format/index.h"
 
@@ -33,11 +34,14 @@ static void put_text(struct making *c, const char *out, const struct lk_index_re
     double seconds = (double)r->nanoseconds / 1e9;
 
     lk_digest_hex(r->digest, hex);
-    lk_buf_putf(&c->text, "%s: %s%u shards, %llu rows, %.1f MB", out,
-                c->options.verify ? "verified, " : "", r->shards, (unsigned long long)r->rows,
-                (double)r->file_bytes / 1e6);
-    if (r->data_bytes != r->file_bytes)
-        lk_buf_putf(&c->text, " (%.1f MB of data)", (double)r->data_bytes / 1e6);
+    lk_buf_putf(&c->text, "%s: %s%u shard%s, %llu row%s, ", out, c->options.verify ? "verified, " : "", r->shards,
+                r->shards == 1 ? "" : "s", (unsigned long long)r->rows, r->rows == 1 ? "" : "s");
+    put_bytes(&c->text, r->file_bytes);
+    if (r->data_bytes != r->file_bytes) {
+        lk_buf_puts(&c->text, " (");
+        put_bytes(&c->text, r->data_bytes);
+        lk_buf_puts(&c->text, " of data)");
+    }
     lk_buf_putf(&c->text, " in %.2f s, digest %s\n", seconds, hex);
 }
 

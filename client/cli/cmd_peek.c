@@ -82,10 +82,10 @@ static void text_row(struct peek *p, uint32_t r)
     uint32_t number = p->batch.first_row + r;
     size_t n;
     const struct lanekeeper_trace_part *part = parts_of(p, number, &n);
-    lk_buf_putf(&p->out, "=== step %" PRIu64 ", sequence %u of %u (lane %u): %u tokens, %zu pieces, "
+    lk_buf_putf(&p->out, "=== step %" PRIu64 ", sequence %u of %u (lane %u): %u tokens, %zu piece%s, "
                          "%u of padding\n",
                 p->step, number, p->batch.global_rows,
-                number / (p->batch.global_rows / p->info.lanes), p->batch.sequence, n,
+                number / (p->batch.global_rows / p->info.lanes), p->batch.sequence, n, n == 1 ? "" : "s",
                 p->batch.sequence - row->used);
     for (size_t i = 0; i < n; i++)
         text_part(p, &part[i], tokens);

@@ -113,7 +113,7 @@ static enum lk_code open_socket(struct link_remote *link, const char *address, s
     }
     rc = nng_dial(link->socket, address, NULL, NNG_FLAG_NONBLOCK);
     if (rc != 0)
-        return lk_fail(err, LK_INVALID_ARGUMENT, "cannot dial '%s': %s", address, nng_strerror(rc));
+        return lk_fail(err, LK_INVALID_ARGUMENT, "--connect %s: expected tcp://host:port (%s)", address, nng_strerror(rc));
     return LK_OK;
 }
 

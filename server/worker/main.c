@@ -64,6 +64,12 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
+static bool misused(const char *why)
+{
+    (void)fprintf(stderr, "lanekeeper-worker: %s\n%s", why, usage);
+    return false;
+}
+
 /* True when the arguments make sense; else *ret_exit is what to exit with. */
 static bool read_arguments(int argc, char **argv, struct arguments *args, int *ret_exit)
 {
@@ -77,10 +83,10 @@ static bool read_arguments(int argc, char **argv, struct arguments *args, int *r
             return false;
         }
         bool number = option == 'd' || option == 'r' || option == 'l';
-        if (option == '?' || (number && !read_number(optarg, 1 << 30, &value))) {
-            (void)fputs(usage, stderr);
-            return false;
-        }
+        if (option == '?')
+            return fputs(usage, stderr), false;
+        if (number && !read_number(optarg, 1 << 30, &value))
+            return misused(option == 'r' ? "--reconnect: expected seconds" : "expected a number");
         if (option == 'c')
             args->connect = optarg;
         else if (option == 'f')
@@ -97,8 +103,11 @@ static bool read_arguments(int argc, char **argv, struct arguments *args, int *r
                                              : given && (args->token_file != NULL) !=
                                                             (args->token_fd >= 0)))
         return true;
-    (void)fputs(usage, stderr);
-    return false;
+    return misused(optind < argc   ? "unexpected argument"
+                   : args->parent != 0 ? "--local goes with no other option"
+                   : !given            ? "--connect ADDRESS is missing"
+                   : !tokens           ? "the daemon's secret is missing: --token-file FILE"
+                                       : "--token-file and --token-fd: expected one of them");
 }
 
 /* The daemon writes the token into a pipe and closes its end before it starts us. */

@@ -317,6 +317,8 @@ ok "verify answers a program" json verify $mixed --steps 0..2 --json
 ok "another stream is refused, naming both" says 1 'two streams' verify --config other.yaml --stream mixed --steps 0..2
 ok "a search in it is refused" says 1 'two streams' trace --find docs 0.jsonl 6 --config other.yaml --stream mixed --within 0..2
 stop
+ok "a worker says what it lacks" bash -c '! "$0/lanekeeper-worker" --connect tcp://a:1 2>err && grep "secret is missing: --token-file" err' "$build"
+ok "and what an address is" bash -c 'echo s >token; ! "$0/lanekeeper-worker" --connect a:1 --token-file token 2>err && grep "expected tcp://host:port" err' "$build"
 ok "a daemon that has ended is not reached" run 3 status --config lk.yaml
 
 # ---- files ----
