@@ -29,6 +29,7 @@ LOADER = """
         batches.load_state_dict(torch.load(path))
     except FileNotFoundError:
         pass
+    dist.barrier()    # before it is written below
     for n, batch in enumerate(batches):
         assert batch["input_ids"].dtype == torch.int64 and batch["num_valid_tokens"] == int(batch["loss_mask"].sum())
         rank.note(batch, %r)
