@@ -4,6 +4,7 @@ import support
 
 import copy
 import json
+import logging
 import pickle
 import signal
 import threading
@@ -299,6 +300,13 @@ def waits(box):
     begin = time.monotonic()
     support.raises(ConnectionError, lambda: Stream("ipc:///nonexistent/lk.sock", timeout=0.3), "no daemon: Unavailable, with the address", "UNAVAILABLE", "nonexistent", "lanekeeperd")
     lk.check(time.monotonic() - begin < 2, "in time")
+    said, lanekeeper.stream._TELL_S = [], 0.2
+    listening = logging.Handler()
+    listening.emit = lambda record: said.append(record.getMessage())
+    logging.getLogger("lanekeeper").addHandler(listening)
+    support.raises(ConnectionError, lambda: Stream("ipc:///nonexistent/lk.sock", timeout=0.8), "no daemon, for longer", "UNAVAILABLE")
+    lk.same(sum("no lanekeeperd answers at ipc:///nonexistent/lk.sock yet" in s for s in said), 1, "that it waits is told once, naming the address")
+    logging.getLogger("lanekeeper").removeHandler(listening)
 
 
 def refused(box):

@@ -9,6 +9,7 @@ import logging
 import operator
 import os
 import threading
+import time
 import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _seek = _lib.lanekeeper_seek
 _byref = ctypes.byref
 _SHARED = {None: _native.SHARED_AUTO, False: _native.SHARED_NEVER, True: _native.SHARED_ALWAYS}
 _STATE_VERSION = 1
+_TELL_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,10 @@ class Stream:
         self.rank, self.world, self._source = place
         self._settle_address(address, index)
         self._failure: list[BaseException] = []
-        self._watch: Any = _native.Interrupted(_watching(self._daemon, self._failure).send)
+        unanswered = [self.address]
+        self._watch: Any = _native.Interrupted(_watching(self._daemon, self._failure, unanswered).send)
         handle = self._handle = self._connect(lookahead, timeout, step, state, shared)
+        unanswered.clear()
         self._step: int = _where(handle)
         self._info = self._learn(handle)
         _open.add(self)
@@ -470,14 +474,17 @@ def _state_bytes(state: Mapping[str, Any]) -> bytes:
         raise DataLoss("the state is damaged: its text is not hexadecimal") from None
 
 
-def _watching(daemon: PrivateDaemon | None, failure: list[BaseException]) -> Generator[int, Any, None]:
+def _watching(daemon: PrivateDaemon | None, failure: list[BaseException],
+              unanswered: list[str]) -> Generator[int, Any, None]:
     """What C calls ten times a second while it waits: has the user pressed Ctrl-C, or the private daemon ended?
 
     A generator, so that what a signal handler raises as Python code begins to run is raised inside of the `try`:
-    where a function begins it would be lost, as C cannot pass it on.
+    where a function begins it would be lost, as C cannot pass it on. @unanswered: an address that is told, once, if
+    it is still there after a while: a wrong one looks like a daemon that is not up yet.
     """
     def watch() -> Generator[int, Any, None]:
         answer = 0
+        tell = time.monotonic() + _TELL_S
         while True:
             try:
                 while True:
@@ -485,6 +492,8 @@ def _watching(daemon: PrivateDaemon | None, failure: list[BaseException]) -> Gen
                     answer = 0
                     if daemon is not None:
                         daemon.check()
+                    if unanswered and time.monotonic() > tell:
+                        log.warning("no lanekeeperd answers at %s yet; waiting for one", unanswered.pop())
             except GeneratorExit:
                 raise
             except BaseException as error:    # noqa: B036 - it is raised again where C was called
