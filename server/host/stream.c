@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum lk_tokenizer_kind stream_tokenizer_kind(enum lk_tokenizer_source source)
 {
@@ -46,7 +47,14 @@ enum lk_code stream_tokenizer(const struct lk_recipe *recipe, struct lk_tokenize
                               struct lk_err *err)
 {
     struct lk_tokenizer_paths paths = stream_tokenizer_paths(&recipe->tokenizer);
-    return lk_tokenizer_open(&paths, lk_file_read_all, ret_tokenizer, err);
+    struct stat st;
+    enum lk_code code = lk_tokenizer_open(&paths, lk_file_read_all, ret_tokenizer, err);
+    if (code == LK_OK || paths.kind != LK_TOKENIZER_HF || (stat(paths.main, &st) == 0 && S_ISREG(st.st_mode)))
+        return code;
+    char *told = lk_strdup(err->text); /* a model's folder, or the name of one in a hub, is what others take here */
+    (void)lk_fail(err, code, "%s (hf: is the path of a tokenizer.json; nothing is downloaded)", told);
+    free(told);
+    return code;
 }
 
 static enum lk_code find_token(const struct stream *stream, const char *key, const char *text,

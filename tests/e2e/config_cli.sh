@@ -44,6 +44,11 @@ expect 1 'share 1.000000000' check "$dir/good.yaml"
 expect 1 '"ok":false,"problems":\[".*sequenz' check --json "$dir/misspelt.yaml"
 expect 1 '"order_digest":null' check --json "$dir/good.yaml"
 
+for path in gpt2 docs; do
+    printf '%s\n' "$recipe" | sed "s/bytes: true/hf: $path/" >"$dir/hub.yaml"
+    expect 1 "stream s, tokenizer: .*/$path.*(hf: is the path of a tokenizer.json; nothing is downloaded)\$" check "$dir/hub.yaml"
+done
+
 "$lk" index "$dir/good.yaml" >/dev/null
 expect 0 "^$dir/good.yaml: no problem found\$" check "$dir/good.yaml"
 echo '{"text":"three"}' >>"$dir/docs/a.jsonl"
