@@ -161,6 +161,16 @@ static void pause_ms(long ms)
     (void)nanosleep(&t, NULL);
 }
 
+static int fail_unreached(struct cli *cli, const char *text)
+{
+    if (cli->config_path == NULL || cli->daemon.pid > 0)
+        return cli_fail_daemon(cli, LANEKEEPER_UNAVAILABLE, text);
+    char *told = lk_format("%s `lanekeeperd %s` starts one; --offline does without", text, cli->config_path);
+    int status = cli_fail_daemon(cli, LANEKEEPER_UNAVAILABLE, told);
+    free(told);
+    return status;
+}
+
 /* Until the daemon answers Hello: a private one may open large indexes first, and its end is noticed
  * meanwhile. */
 static int reach(struct cli *cli, const struct lanekeeper_options *ask)
@@ -187,7 +197,7 @@ static int reach(struct cli *cli, const struct lanekeeper_options *ask)
         }
         bool passes = code == LANEKEEPER_UNAVAILABLE || code == LANEKEEPER_DEADLINE_EXCEEDED;
         if (!passes || now_ms() >= until)
-            return cli_fail_daemon(cli, passes ? LANEKEEPER_UNAVAILABLE : (int)code, error.text);
+            return passes ? fail_unreached(cli, error.text) : cli_fail_daemon(cli, (int)code, error.text);
     }
 }
 

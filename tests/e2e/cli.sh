@@ -319,7 +319,7 @@ ok "a search in it is refused" says 1 'two streams' trace --find docs 0.jsonl 6 
 stop
 ok "a worker says what it lacks" bash -c '! "$0/lanekeeper-worker" --connect tcp://a:1 2>err && grep "secret is missing: --token-file" err' "$build"
 ok "and what an address is" bash -c 'echo s >token; ! "$0/lanekeeper-worker" --connect a:1 --token-file token 2>err && grep "expected tcp://host:port" err' "$build"
-ok "a daemon that has ended is not reached" run 3 status --config lk.yaml
+ok "a daemon that has ended is not reached, and how to do is told" says 3 '`lanekeeperd lk.yaml` starts one; --offline does without' status --config lk.yaml
 
 # ---- files ----
 
