@@ -415,8 +415,9 @@ static enum lanekeeper_code time_is_up(struct lanekeeper *h, const struct call *
                        call == NULL ? "Hello" : lk_method_name((uint16_t)call->method));
     if (h->standing == STANDING_DOWN)
         return lkc_handle_fail(&h->error, LANEKEEPER_UNAVAILABLE,
-                           "%s: no connection to %s within %u ms (%s); is lanekeeperd running there?", what,
-                           h->address, h->timeout_ms, lkc_link_why(h->link));
+                           "%s%sno connection to %s within %u ms (%s); is lanekeeperd running there?",
+                           call == NULL ? "" : what, call == NULL ? "" : ": ", h->address, h->timeout_ms,
+                           lkc_link_why(h->link));
     if (h->malformed > 0)
         return lkc_handle_fail(&h->error, LANEKEEPER_DATA_LOSS,
                            "%s: %s sent %llu messages that are no answers; is it a lanekeeperd?", what,
