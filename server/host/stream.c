@@ -226,16 +226,24 @@ uint64_t stream_worker_cache(const struct lk_runtime *runtime)
 enum lk_code stream_check_cache(const struct stream *stream, const struct lk_runtime *runtime,
                                 struct lk_err *err)
 {
-    uint64_t budget = stream_worker_cache(runtime);
+    uint64_t budget = stream_worker_cache(runtime), mib = 1u << 20;
+    uint32_t workers = runtime->workers > 0 ? runtime->workers : 1, of = 0;
+    const struct lk_index_shard *largest = NULL; /* so that mending it mends all */
     for (uint32_t d = 0; d < stream->recipe->n_datasets; d++)
         for (uint32_t i = 0; i < stream->index[d].shards; i++) {
             const struct lk_index_shard *shard = &stream->index[d].shard[i];
-            if (shard->codec != LK_CODEC_PLAIN && shard->data_bytes > budget)
-                return lk_fail(err, LK_FAILED_PRECONDITION,
-                               "dataset %s, shard %s: has %llu bytes when decoded, and a worker may "
-                               "hold %llu (runtime.cache, shared by the local workers)",
-                               stream->recipe->dataset[d].name, shard->name,
-                               (unsigned long long)shard->data_bytes, (unsigned long long)budget);
+            bool decoded = shard->codec != LK_CODEC_PLAIN && shard->data_bytes > budget;
+            if (decoded && (largest == NULL || shard->data_bytes > largest->data_bytes)) {
+                largest = shard;
+                of = d;
+            }
         }
-    return LK_OK;
+    if (largest == NULL)
+        return LK_OK;
+    return lk_fail(err, LK_FAILED_PRECONDITION,
+                   "dataset %s, shard %s: has %llu bytes when decoded, and each of %u workers may hold %llu: set "
+                   "runtime.cache to at least %lluMiB, or have fewer workers, or smaller shards",
+                   stream->recipe->dataset[of].name, largest->name, (unsigned long long)largest->data_bytes, workers,
+                   (unsigned long long)budget,
+                   (unsigned long long)((largest->data_bytes * workers + mib - 1) / mib));
 }

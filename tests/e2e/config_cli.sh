@@ -57,4 +57,12 @@ expect 1 "changed in size a.jsonl; .*index them anew.*: .lanekeeper index $dir/g
 printf x | dd of="$dir/index/docs.lkindex" bs=1 seek=100 conv=notrunc 2>/dev/null
 expect 1 "broken index: .*; make it anew: .lanekeeper index $dir/good.yaml.\$" check "$dir/good.yaml"
 tail -1 "$dir/out" | grep -q 'broken index' || { echo "FAIL: the problem is not the last thing that is said" >&2; exit 1; }
+
+mkdir "$dir/packed"
+for mb in 2 3 1; do { printf '{"text":"'; head -c "${mb}000000" /dev/zero | tr '\0' x; printf '"}\n{"text":"y"}\n'; } | gzip >"$dir/packed/$mb.jsonl.gz"; done
+{ printf '%s\n' "$recipe" | sed 's/path: docs/path: packed/'; echo 'runtime: {index_dir: other, workers: 2, cache: 3MiB}'; } >"$dir/packed.yaml"
+"$lk" index "$dir/packed.yaml" >/dev/null
+expect 1 'shard 3.jsonl.gz: .*: set runtime.cache to at least 6MiB' check "$dir/packed.yaml"
+sed -i 's/cache: 3MiB/cache: 6MiB/' "$dir/packed.yaml"
+expect 0 'no problem found' check "$dir/packed.yaml"
 echo "config_cli: ok"
