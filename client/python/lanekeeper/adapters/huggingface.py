@@ -49,7 +49,7 @@ class ModelDataset(StreamDataset):
 
     def tensors(self, batch: Batch) -> dict[str, Any]:
         made = super().tensors(batch)
-        wanted = {key: made[key] for key in ("input_ids", "labels", "position_ids") if key in made}
+        wanted: dict[str, Any] = {key: made[key] for key in ("input_ids", "labels", "position_ids") if key in made}
         if not self.flat:
             return wanted
         bounds, most = made["cu_seqlens"], made["max_seqlen"]
@@ -110,7 +110,7 @@ class StreamTrainerMixin:
         trainer: Any = self
         trainer.args.ignore_data_skip = True    # the callback seeks instead
 
-        class StreamCallback(TrainerCallback):    # type: ignore[misc]
+        class StreamCallback(TrainerCallback):
             def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
                 _resume(trainer.train_dataset, state)
 

@@ -66,14 +66,15 @@ class BatchIterator:
             except FailedPrecondition:
                 self.stream.seek(batch.step)    # it was not used
                 raise
+            whole: Any = jax.make_array_from_process_local_data    # which has no types
             for name in _ROWS:
                 if name in made:
-                    made[name] = jax.make_array_from_process_local_data(self._sharding, made[name], shape)
+                    made[name] = whole(self._sharding, made[name], shape)
         return {**made, "step": batch.step}
 
     def _check_rows(self, batch: Any, shape: tuple[int, int]) -> None:
-        held = {index[0].indices(shape[0])[:2]
-                for index in self._sharding.addressable_devices_indices_map(shape).values()}    # type: ignore[union-attr]
+        indices: Any = self._sharding.addressable_devices_indices_map(shape).values()    # type: ignore[union-attr]
+        held = {index[0].indices(shape[0])[:2] for index in indices}
         first, last = min(begin for begin, _ in held), max(end for _, end in held)
         if (first, last) != (batch.first_row, batch.first_row + batch.rows):
             raise FailedPrecondition(

@@ -20,7 +20,7 @@ from .torch import StreamDataset
 try:
     import lightning.pytorch as pl
 except ImportError:    # the same under its older name
-    import pytorch_lightning as pl
+    import pytorch_lightning as pl    # type: ignore[no-redef]
 from torch.utils.data import DataLoader
 
 

@@ -74,7 +74,7 @@ class RecipeDataset(StreamDataset):
                  copy: bool = False, **training: Any) -> None:
         if packing not in _PACKINGS:
             raise InvalidArgument(f"packing={packing!r}: expected one of {', '.join(map(repr, _PACKINGS))}")
-        own = {"cu_seqlens": _PACKINGS[packing], "document_ids": False, "loss_mask": False}
+        own: dict[str, Any] = {"cu_seqlens": _PACKINGS[packing], "document_ids": False, "loss_mask": False}
         for name in own.keys() & training.keys():
             raise InvalidArgument(f"{name} is the adapter's to choose, as packing= says")
         check_options(training)
@@ -116,7 +116,7 @@ class RecipeDataset(StreamDataset):
         """What `collate` gives of rows."""
         made = super().tensors(batch)
         used = torch.from_numpy(batch.used.astype(np.int64)).unsqueeze(1)
-        wanted = {key: made[key] for key in ("input_ids", "labels", "position_ids") if key in made}
+        wanted: dict[str, Any] = {key: made[key] for key in ("input_ids", "labels", "position_ids") if key in made}
         wanted["padding_mask"] = torch.arange(batch.sequence) >= used
         if self.packing == "flash":
             bounds, most = made["cu_seqlens"], made["max_seqlen"]

@@ -143,7 +143,8 @@ def loader(source: Source, *, pin_memory: bool = False, num_workers: int = 0, st
     kind: Any = DataLoader
     if stateful:
         try:
-            from torchdata.stateful_dataloader import StatefulDataLoader as kind
+            from torchdata.stateful_dataloader import StatefulDataLoader
+            kind = StatefulDataLoader
         except ImportError:
             raise FailedPrecondition("StatefulDataLoader needs torchdata, which is not installed",
                                      "pip install torchdata, or keep the state_dict of the StreamDataset itself") from None
