@@ -1,6 +1,7 @@
 #include "client/cli/cli.h"
 
 #include "base/json.h"
+#include "host/stream.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -225,4 +226,22 @@ int cli_connect_one(struct cli *cli, enum lanekeeper_sharing sharing, struct lan
     options.lookahead = 0;
     options.sharing = sharing;
     return cli_connect(cli, &options, ret_handle);
+}
+
+void cli_tell_changed(struct cli *cli, struct lanekeeper *handle)
+{
+    struct lanekeeper_info info;
+    struct stream stream = {.recipe = NULL};
+    struct lk_err err;
+    char here[LK_DIGEST_HEX], there[LK_DIGEST_HEX];
+    if (!cli->configured || cli->daemon.pid > 0 || lanekeeper_info(handle, &info) != LANEKEEPER_OK ||
+        stream_open(&cli->config, cli->stream_number, &stream, &err) != LK_OK)
+        return;
+    if (!lk_digest_equal(stream.digest, lk_digest_get(info.stream_digest))) {
+        lk_digest_hex(stream.digest, here);
+        lk_digest_hex(lk_digest_get(info.stream_digest), there);
+        (void)fprintf(stderr, "lanekeeper %s: this is the stream with digest %s that the daemon serves; %s describes %s "
+                              "now, which it serves when it is started anew\n", cli->command, there, cli->config_path, here);
+    }
+    stream_done(&stream);
 }

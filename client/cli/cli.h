@@ -54,6 +54,12 @@ int cli_connect(struct cli *cli, const struct lanekeeper_options *ask, struct la
 int cli_connect_one(struct cli *cli, enum lanekeeper_sharing sharing, struct lanekeeper **ret_handle);
 
 /*
+ * Whoever shows what a running daemon serves under the name of a configuration says, on standard error, when that
+ * describes another stream by now: a daemon reads its configuration once. Nothing is said when that cannot be told here.
+ */
+void cli_tell_changed(struct cli *cli, struct lanekeeper *handle);
+
+/*
  * Tells a failure on standard error and, with --json, as an object on standard output. Returns the exit
  * status: EXIT_PROBLEM; of what a daemon said, or did not, EXIT_UNREACHABLE for UNAVAILABLE, unless it is a private
  * one. A file that cannot be read is UNAVAILABLE, too, and a problem.

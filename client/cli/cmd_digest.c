@@ -115,6 +115,7 @@ static int run(struct digest_command *c)
     enum lanekeeper_code code = lanekeeper_info(c->handle, &info);
     if (code != LANEKEEPER_OK)
         return cli_fail_call(&c->cli, c->handle, (int)code);
+    cli_tell_changed(&c->cli, c->handle);
     if (c->cli.json) {
         lk_buf_puts(&c->out, "{");
         json_digest(&c->out, false, "stream_digest", lk_digest_get(info.stream_digest));

@@ -197,6 +197,7 @@ static int run(struct peek *p)
     if (status >= 0)
         return status;
     put_rows(p);
+    cli_tell_changed(&p->cli, p->handle);
     return output_flush(&p->out) ? EXIT_WELL : EXIT_PROBLEM;
 }
 

@@ -67,6 +67,7 @@ static int run(struct trace_command *c)
             text_part(&c->out, &c->trace.part[i]);
     }
     lk_buf_puts(&c->out, c->cli.json ? "]}\n" : "");
+    cli_tell_changed(&c->cli, c->handle);
     return output_flush(&c->out) ? EXIT_WELL : EXIT_PROBLEM;
 }
 

@@ -315,6 +315,10 @@ ok "peek without a configuration shows ids" says 0 '^[0-9 ]* [0-9]*$' peek 3 --c
 ok "served steps are those that are worked out again" says 0 '^8 checked, 0 bad' verify $mixed --steps 2..10
 ok "verify answers a program" json verify $mixed --steps 0..2 --json
 ok "another stream is refused, naming both" says 1 'two streams' verify --config other.yaml --stream mixed --steps 0..2
+for command in "digest 0..1" "peek 0" "trace 0"; do
+    ok "$command of a daemon that serves another stream by now says so" says 0 'other.yaml describes .* now' $command --config other.yaml --stream mixed
+    ok "of one that serves it nothing is said" then_holds '[ ! -s err ]' run 0 $command $mixed
+done
 ok "a search in it is refused" says 1 'two streams' trace --find docs 0.jsonl 6 --config other.yaml --stream mixed --within 0..2
 stop
 ok "a worker says what it lacks" bash -c '! "$0/lanekeeper-worker" --connect tcp://a:1 2>err && grep "secret is missing: --token-file" err' "$build"
