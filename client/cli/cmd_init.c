@@ -90,8 +90,8 @@ static void tell_troubles(const struct init_command *c)
     for (uint32_t i = 0; i < c->survey.n_bare; i++)
         (void)fprintf(stderr, "lanekeeper init: left out: %s\n", c->survey.bare[i]);
     if (c->survey.beside != NULL)
-        (void)fprintf(stderr, "lanekeeper init: left out: %s: expected a name like *.jsonl, *.jsonl.gz or *.jsonl.zst\n",
-                      c->survey.beside);
+        (void)fprintf(stderr, "lanekeeper init: left out: %s: expected a name like *.jsonl, *.jsonl.gz or *.jsonl.zst%s\n",
+                      c->survey.beside, survey_hint(c->survey.beside));
     for (uint32_t i = 0; i < c->tokenizers.n; i++)
         if (c->tokenizers.one[i].trouble != NULL)
             (void)fprintf(stderr, "lanekeeper init: a tokenizer cannot be used: %s\n", c->tokenizers.one[i].trouble);

@@ -49,7 +49,8 @@ static int by_bytes(const void *a, const void *b)
 /* Formats that a person may take for ours. Not .txt: that is as often a word about the data. */
 static bool is_other_data(const char *name)
 {
-    static const char *const suffixes[] = {".json", ".ndjson", ".parquet", ".arrow", ".csv", ".tsv", ".bz2", ".xz", ".lz4"};
+    static const char *const suffixes[] = {".json", ".json.gz", ".json.zst", ".ndjson", ".ndjson.gz", ".parquet",
+                                           ".arrow", ".csv", ".tsv", ".bz2", ".xz", ".lz4"};
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         size_t m = strlen(suffixes[i]);
@@ -57,6 +58,12 @@ static bool is_other_data(const char *name)
             return strstr(name, "token") == NULL && strcmp(name, "vocab.json") != 0 && strcmp(name, "encoder.json") != 0;
     }
     return false;
+}
+
+const char *survey_hint(const char *name)
+{
+    bool lines = name != NULL && (strstr(name, ".json") != NULL || strstr(name, ".ndjson") != NULL);
+    return lines ? "; if that is JSON Lines, link it to such a name" : "";
 }
 
 static void push_other(struct level *level, const char *name)
@@ -232,8 +239,9 @@ static enum lk_code fail_empty(const char *dir, const struct level *level, struc
         return lk_fail(err, LK_NOT_FOUND,
                        "%s: expected *.jsonl, *.jsonl.gz or *.jsonl.zst files, found none", dir);
     return lk_fail(err, LK_NOT_FOUND,
-                   "%s: expected *.jsonl, *.jsonl.gz or *.jsonl.zst files, found %u other%s, such as %s", dir,
-                   level->n_others, level->n_others == 1 ? "" : "s", level->data != NULL ? level->data : level->other);
+                   "%s: expected *.jsonl, *.jsonl.gz or *.jsonl.zst files, found %u other%s, such as %s%s", dir,
+                   level->n_others, level->n_others == 1 ? "" : "s", level->data != NULL ? level->data : level->other,
+                   survey_hint(level->data));
 }
 
 /* That a folder of tokenizers is no data surprises nobody. */
@@ -277,7 +285,8 @@ static enum lk_code divide(const char *dir, unsigned descents, struct survey *su
         add_subfolders(survey, dir, &level);
         if (level.n_shards > 0)
             add_shards(survey, dir, &level, survey->n == 0);
-        if (level.data != NULL)
+        bool whole = survey->n == 1 && strcmp(survey->dataset[0].path, dir) == 0; /* then it tells of it itself */
+        if (level.data != NULL && !whole)
             survey->beside = lk_format("%s/%s", dir, level.data);
         if (survey->n == 0)
             code = fail_empty(dir, &level, err);

@@ -64,6 +64,9 @@ struct survey {
 enum lk_code survey_folder(const char *dir, struct survey *ret_survey, struct lk_err *err);
 void survey_done(struct survey *survey); /* safe on a zeroed one, and twice */
 
+/* What to do with a file of such a name, which may be NULL: "" or more of a sentence. Static storage. */
+const char *survey_hint(const char *name);
+
 /* Reads what the sample is of @dataset, whose path is set; all else is filled in. For survey_folder. */
 void survey_sample(struct survey_dataset *dataset);
 

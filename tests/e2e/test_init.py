@@ -170,7 +170,8 @@ def layouts(box):
     config, _ = init(box, long / "data", f"{long}/lanekeeper.yaml")
     lk.check(re.search(r"(?m)^  run_dir: /tmp/lanekeeper-[0-9a-f]{8} ", config.read_text()), "where a socket's path would be too long, sockets lie elsewhere")
     works(box, config)
-    for folder, why in (("nowhere", "No such file"), ("flat/wiki.jsonl", "expected a folder"), ("here/none", "found none"), ("here/other", "such as x.parquet")):
+    box.write("here/lines/c4.00000.json.gz", gzip.compress(lk.rows(texts).encode()))
+    for folder, why in (("nowhere", "No such file"), ("here/lines", "such as c4.00000.json.gz; if that is JSON Lines, link it"), ("flat/wiki.jsonl", "expected a folder"), ("here/none", "found none"), ("here/other", "such as x.parquet")):
         (box.path / "here/none").mkdir(exist_ok=True)
         box.write("here/other/x.parquet", "PAR1")
         done = box.tool("init", box.path / folder, "-o", box.path / "never.yaml")
