@@ -134,7 +134,7 @@ class Run:
         self.only_fault = only_fault
         self.random = random.Random(f"{seed}/{group.name}")
         self.end = time.monotonic() + seconds
-        self.faults = self.survived = 0
+        self.faults = self.survived = self.missed = 0
         self.seen = set()
         self.shared = []
         self.begin = self.told = time.monotonic()
@@ -189,6 +189,7 @@ class Run:
         except (Missed, Skip) as e:
             self.faults -= 1
             self.survived -= 1    # and is added below
+            self.missed += isinstance(e, Missed)
             if isinstance(e, Skip):
                 print(f"# {self.group.name}: {key}: skipped: {e}", flush=True)
         except Exception as e:    # noqa: BLE001 - what breaks has not survived, the others go on
@@ -250,6 +251,8 @@ class Run:
         except Exception as e:    # noqa: BLE001
             self._broken("while preparing", e)
         outside = len(lk._failed)
+        if self.missed and self.faults == 0 and self.only_fault is None:
+            lk.not_ok(self.group.name, f"none of {self.missed} faults came about")
         for box in self.shared:
             box.finish(foreign)
             shutil.rmtree(box.path, ignore_errors=True)
