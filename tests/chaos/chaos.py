@@ -141,11 +141,11 @@ class Run:
         self.expected = 0
 
     def progress(self):
-        """Every ten seconds, where there is much to do: `expected` faults."""
+        """Every ten seconds, where there is much to do: `expected` faults, of which some do not come about."""
         now = time.monotonic()
         if self.expected and now - self.told > 10:
             self.told = now
-            print(f"# progress {self.group.name}: {self.faults} of {self.expected} after {now - self.begin:.0f} s", flush=True)
+            print(f"# progress {self.group.name}: {self.faults + self.missed} of {self.expected} after {now - self.begin:.0f} s", flush=True)
 
     def pick(self, items, short):
         """All of them in the long form; in the short one so many, drawn by the seed, in their order."""
@@ -205,14 +205,14 @@ class Run:
 
     def strike_together(self, faults, do, *arguments):
         """Several faults in one run, since each run takes a second: `faults` is {key: fault}, and do(fault, …, list of
-        them) returns those that came about. Their keys; or None when not all was as it should: then strike
-        with each of them, to know which it was."""
+        them) returns those that came about, and those that never can. The keys of both, of which the first are counted;
+        or None when not all was as it should: then strike with each of them, to know which it was."""
         before, foreign, wrong = len(lk._failed), lk.foreign_files(), []
         running = [(box, len(box.daemons), len(box.trainers)) for box in self.shared]
         fault, not_ok = Fault(self, f"{len(faults)} from {next(iter(faults))}"), lk.not_ok
         lk.not_ok = lambda fact, why: wrong.append(f"{fact}: {why}")
         try:
-            came = do(fault, *arguments, list(faults.values()))
+            came, never = do(fault, *arguments, list(faults.values()))
         except Exception as e:    # noqa: BLE001
             wrong.append(f"{type(e).__name__}: {str(e)[:500]}")
         for box, daemons, trainers in running:
@@ -223,11 +223,11 @@ class Run:
         if wrong or len(lk._failed) > before:
             print(f"# {self.group.name}: {fault.key}, together: not well, so one by one: {wrong[0][:300]}", flush=True)
             return None
-        keys = [key for key, value in faults.items() if value in came]
-        self.seen.update(keys)
-        self.faults += len(keys)
-        self.survived += len(keys)
-        return keys
+        self.seen.update(key for key, value in faults.items() if value in came)
+        self.faults += len(came)
+        self.survived += len(came)
+        self.missed += len(never)
+        return [key for key, value in faults.items() if value in came or value in never]
 
     def again(self, key):
         form = "" if self.long else " --short"

@@ -29,7 +29,7 @@ import lk
 from shim import FOR_GOOD, SHORT, Shim
 
 STEPS = 10
-TOGETHER = 8    # faults of a run
+TOGETHER = 12    # faults of a run
 PATIENCE_S = 40    # for what takes a second, also on a machine that has other things to do
 PASSING = {"EINTR", "EAGAIN", SHORT}
 
@@ -207,7 +207,7 @@ def afterwards(fault, box, like, config):
 
 
 def daemon_struck(fault, box, config, program, faults):
-    """A run of a daemon with these faults, (kind, n, what, times); those that came about."""
+    """A run of a daemon with these faults, (kind, n, what, times); those that came about, and those that cannot."""
     shim = Shim(box, program, faults=[(kind, n, name_of(what), times) for kind, n, what, times in faults])
     whats = {what for _, _, what, _ in faults}
     daemon = box.daemon(config, index=False, ready=False, environment=shim.environment())
@@ -223,15 +223,14 @@ def daemon_struck(fault, box, config, program, faults):
         lk.check(whole or named, f"{fault.key}: every step comes", lambda: ([f for _, f in answers], daemon.log()[-600:]))
         lk.check(daemon.stop(PATIENCE_S)[0] == 0, f"{fault.key}: SIGTERM ends it with 0",
                  lambda: (daemon.process.returncode, daemon.log()[-600:]))
-    came = shim.struck_each()
-    return [fault for fault in faults if (fault[0], fault[1], name_of(fault[2]), fault[3]) in came]
+    return tuple([fault for fault in faults if (fault[0], fault[1], name_of(fault[2]), fault[3]) in some] for some in shim.struck_each())
 
 
 def in_daemon(fault, like, program, kind, n, what, times=1):
     box = fault.box(like)
     box.digests = like.digests
     config = configured(box)
-    if not daemon_struck(fault, box, config, program, [(kind, n, what, times)]):
+    if not daemon_struck(fault, box, config, program, [(kind, n, what, times)])[0]:
         raise chaos.Missed
     afterwards(fault, box, like, config)
 
@@ -242,12 +241,14 @@ def together_in_daemon(fault, like, program, soon, faults):
     box.digests = like.digests
     config = configured(box)
     faults = [(kind, n, what, 1) for kind, n, what in faults]
-    came = []
+    came, never = [], []
     for some in ([[one] for one in faults] if soon else [faults]):
-        came += daemon_struck(fault, box, config, program, some)
+        struck, passed_over = daemon_struck(fault, box, config, program, some)
+        came += [one[:3] for one in struck]
+        never += [one[:3] for one in passed_over]
     if came:
         afterwards(fault, box, like, config)
-    return [one[:3] for one in came]
+    return came, never
 
 
 def counted(run, like, program, prefix=False):
@@ -325,7 +326,7 @@ def together_in_trainers(fault, like, program, soon, faults):
     daemon = box.daemon(configured(box), index=False)
     came = [one for one in faults if trainers_struck(fault, box, daemon, program, *one, 1)]
     trainers_again(fault, box, daemon)
-    return came
+    return came, [one for one in faults if one not in came]    # all were tried alone
 
 
 # More than once -------------------------------------------------------------------------------------

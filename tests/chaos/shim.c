@@ -8,7 +8,8 @@
  *                             calls N (from 1) to N + TIMES - 1 of that kind fail with errno WHAT (a number), or,
  *                             WHAT being "short", do one byte or half of what they were asked for, or, WHAT being
  *                             "stop", are made when somebody has sent SIGCONT: before that the process stands still.
- *                             Of several, at most SHIM_FAULTS, slot SHIM_FIRST + i tells how often number i struck
+ *                             Of several, at most SHIM_FAULTS, slot SHIM_FIRST + i tells how often the calls of
+ *                             number i were made, and how often it struck
  *   LK_SHIM_CLOCK=CLOCK@MS=SECONDS,…
  *                             so many milliseconds after the first call in any process, the clock "real" or "mono"
  *                             is so many seconds off; "mono" only ever leaps forward
@@ -195,6 +196,7 @@ static int due(enum kind kind, const void *caller, struct slot **ret_slot)
     if (now == NULL)
         return 0;
     *ret_slot = &shim.slot[SHIM_FIRST + (now - shim.fault)];
+    (*ret_slot)->calls++;
     if (now->what != STOP)
         return now->what;
     (*ret_slot)->struck++;

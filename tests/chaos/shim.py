@@ -8,7 +8,7 @@ import lk
 
 SLOT = struct.Struct("24sQQ")
 SLOTS = 256
-FIRST = 192    # of the slots that tell how often each fault struck
+FIRST = 192    # of the slots that tell what became of each fault
 SHORT = "short"
 STOP = "stop"    # the process is stopped there (lk.stopped tells), and makes the call when it goes on
 FOR_GOOD = 1 << 40    # as many times as it is called
@@ -49,12 +49,13 @@ class Shim:
 
     def calls(self):
         """{kind: calls made}."""
-        return {name.rstrip(b"\0").decode(): calls for name, calls, _ in self._slots()[:-1] if calls}
+        return {name.rstrip(b"\0").decode(): calls for name, calls, _ in self._slots()[:FIRST] if calls}
 
     def struck_each(self):
-        """Those of its faults that came about."""
-        slots = self._slots()
-        return [fault for i, fault in enumerate(self.faults) if slots[FIRST + i][2]]
+        """Those of its faults that came about, and those that could not: the call was made, and never fails so there."""
+        slots = self._slots()[FIRST:]
+        return ([fault for fault, (_, _, struck) in zip(self.faults, slots) if struck],
+                [fault for fault, (_, calls, struck) in zip(self.faults, slots) if calls and not struck])
 
     def struck(self):
         return sum(s for _, _, s in self._slots())
