@@ -207,7 +207,7 @@ mutants: $(SIM_BIN) $(BUILD)/tests/oracle/lane_dump $(MUTANT_UNITS) ## break the
 FUZZ_BIN := $(filter $(BUILD)/tests/fuzz/%,$(TEST_BIN))
 $(BUILD)/tests/fuzz/fuzz_daemon: | $(BUILD)/lanekeeper-worker
 $(BUILD)/tests/fuzz/fuzz_remote: private LDFLAGS += -Wl,--wrap=pthread_create,--wrap=pthread_join,--wrap=epoll_wait
-$(BUILD)/tests/fuzz/fuzz_link: private LDFLAGS += -Wl,--wrap=pthread_cond_timedwait
+$(BUILD)/tests/fuzz/fuzz_link: private LDFLAGS += -Wl,--wrap=pthread_cond_timedwait,--wrap=lk_socket_close
 ifdef LIBFUZZER
 $(FUZZ_BIN): private LDFLAGS += -fsanitize=fuzzer
 else
