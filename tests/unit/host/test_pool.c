@@ -772,11 +772,16 @@ static uint32_t count_ours(const char *path)
     return n;
 }
 
-/* A daemon in the middle of its work, which tells its workers' numbers as they come. */
+static uint32_t count_everywhere(void)
+{
+    return count_ours("/tmp") + count_ours("/dev/shm") + count_ours("/var/tmp");
+}
+
 /* Check's own: opens a channel for what assertions report. */
 extern void setup_messaging(void);
 
-/* Dies in the middle of whatever it does. Its assertions report to nobody: on the test's own channel, a
+/* A daemon in the middle of its work, which tells its workers' numbers as they come. It dies in the middle of
+ * whatever it does. Its assertions report to nobody: on the test's own channel, a
  * report that is cut off by the kill would take the test with it. */
 static void daemon_body(struct fix *f, int out)
 {
@@ -799,7 +804,7 @@ START_TEST(workers_die_with_a_killed_daemon_and_nothing_remains)
     struct fix f;
     int ends[2];
     fix_init(&f, 500, 500, NULL, 0);
-    uint32_t before = count_ours("/tmp") + count_ours("/dev/shm") + count_ours("/var/tmp");
+    uint32_t before = count_everywhere();
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* orphans become ours to wait for */
     ck_assert_int_eq(pipe(ends), 0);
     pid_t daemon_pid = fork(); /* no thread and no nng yet in this process */
@@ -821,7 +826,9 @@ START_TEST(workers_die_with_a_killed_daemon_and_nothing_remains)
         ck_assert(pid != daemon_pid || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
     }
     ck_assert_int_eq(ours, 3); /* and no process is left, or waitpid would still wait */
-    ck_assert_uint_eq(count_ours("/tmp") + count_ours("/dev/shm") + count_ours("/var/tmp"), before);
+    for (int i = 0; i < 1000 && count_everywhere() > before; i++) /* what others have there goes when they do */
+        (void)usleep(20 * 1000);
+    ck_assert_uint_le(count_everywhere(), before);
     (void)close(ends[0]);
     corpus_done(&f.corpus);
 }
@@ -909,7 +916,7 @@ Suite *suite(void)
     tcase_add_test(t, a_worker_that_cannot_run_is_named_and_tried_again);
     suite_add_tcase(s, t);
     t = tcase_create("ends");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 90);
     tcase_add_loop_test(t, workers_die_with_a_killed_daemon_and_nothing_remains, 0, 8);
     tcase_add_test(t, a_worker_with_tasks_in_hand_ends_by_itself);
     tcase_add_test(t, closing_in_the_middle_of_work_ends_all_in_bounded_time);
