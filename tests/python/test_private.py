@@ -3,6 +3,7 @@
 import support
 
 import json
+import logging
 import os
 import signal
 import time
@@ -51,6 +52,13 @@ def from_a_file(box):
     lk.same(Stream(started.address).digests(0, 6), digests, "a daemon that was started by hand serves the same")
     broken = box.write("broken.yaml", config.read_text().replace('"batch": 8', '"batch": 7'))
     support.raises(lanekeeper.FailedPrecondition, lambda: Stream(broken), "a file that is wrong: the daemon's words, and what to do", "batch", "config check")
+    unkept = box.write("unkept.yaml", json.dumps({**json.loads(config.read_text()), "runtime": {"counts": {"dir": "c.yaml/counts"}}}))
+    said, listening = [], logging.Handler()
+    listening.emit = lambda record: said.append((record.levelname, record.getMessage()))
+    logging.getLogger("lanekeeper").addHandler(listening)
+    Stream(unkept).close()
+    logging.getLogger("lanekeeper").removeHandler(listening)
+    lk.check(len(said) == 1 and said[0][0] == "WARNING" and "lanekeeperd: counts: none_kept" in said[0][1], "what it warns of at its start is passed on", said)
     lk.check(not left(box) , "nothing is left of daemons that did not start", left(box))
 
 

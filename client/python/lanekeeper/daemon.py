@@ -79,6 +79,7 @@ class PrivateDaemon:
         _living.add(self)
         if index:
             self._index_if_missing()
+            self._pass_warnings_on()
 
     @staticmethod
     def _make_folder() -> str:
@@ -139,6 +140,13 @@ class PrivateDaemon:
                 index(self.config)
                 if not self._again():
                     self.check()    # raises
+
+    def _pass_warnings_on(self) -> None:
+        """What it warned of at its start: nobody else reads its log."""
+        for line in self.log().splitlines():
+            _, level, text = (line.split(" ", 2) + ["", ""])[:3]
+            if level in ("warn", "error"):
+                log.warning("lanekeeperd: %s", text)
 
     def _again(self) -> bool:
         """Starts it anew, and waits until it listens. False: an index is missing still."""
