@@ -135,6 +135,8 @@ def stalled(box):
         os.kill(pid, signal.SIGSTOP)
     time.sleep(1.5)
     lk.check(daemon.fetch("/healthz") == (200, "ok, idle\n"), "stopped workers and nobody waiting: healthy", daemon.fetch("/healthz"))
+    for pid in workers:    # or its end would wait for theirs
+        os.kill(pid, signal.SIGCONT)
 
 
 def one_stopped(box):
