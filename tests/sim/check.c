@@ -164,11 +164,10 @@ static void check_hangs_together(struct sim *sim, const struct sim_call *call, c
 }
 
 /* The row whose count was wrong is found when its tokens are made: so it is in no batch that differs. */
-static void check_not_misled(struct sim *sim, const struct sim_call *call, const struct view *view, uint32_t i)
+static void check_not_misled(struct sim *sim, uint64_t step, uint32_t i, const struct lk_batch_row *row,
+                             const struct lk_batch_part *part)
 {
-    const struct oracle_sequence *right = oracle_row(oracle_for(sim, call), call->step, call->first + i);
-    const struct lk_batch_row *row = &view->row[i];
-    const struct lk_batch_part *part = view->part + row->first_part;
+    const struct oracle_sequence *right = oracle_row(sim->oracle[sim->wrong_stream], step, i);
     bool same = row->n_parts == right->n, has = false;
     for (uint32_t p = 0; p < row->n_parts; p++) {
         same = same && same_part(&part[p], &right->span[p]);
@@ -177,8 +176,7 @@ static void check_not_misled(struct sim *sim, const struct sim_call *call, const
     }
     /* A state that was there before is held against the counts that are kept: if they are, and it is measured. */
     if (has && !same && (!sim->misled_before || (fake_files_mislead(sim) && !sim->at_hand)))
-        sim_fail(sim, "call %" PRIu64 ": step %" PRIu64 " row %u holds the row whose count is wrong",
-                 call->serial, call->step, call->first + i);
+        sim_fail(sim, "step %" PRIu64 " row %u holds the row whose count is wrong", step, i);
 }
 
 void check_batch(struct sim *sim, const struct sim_call *call, const Lk__GetBatchReply *reply,
@@ -195,7 +193,7 @@ void check_batch(struct sim *sim, const struct sim_call *call, const Lk__GetBatc
     for (uint32_t i = 0; i < call->rows; i++) {
         if (may_differ(sim, call)) {
             check_hangs_together(sim, call, &view, i);
-            check_not_misled(sim, call, &view, i);
+            check_not_misled(sim, call->step, call->first + i, &view.row[i], view.part + view.row[i].first_part);
         } else {
             check_parts(sim, call, &view, i);
             check_tokens(sim, call, &view, i);
@@ -382,6 +380,20 @@ static void check_lanes(struct sim *sim, const struct cursor *cursor)
     }
 }
 
+/* What is ready to be given is looked at before anybody asks for it. */
+static void check_ready(struct sim *sim, const struct cursor *cursor)
+{
+    const struct slots *slots = cursor->context->slots;
+    for (uint32_t i = 0; i < cursor->n; i++) {
+        const struct held *held = &cursor->held[(cursor->head + i) % cursor->capacity];
+        for (uint32_t row = 0; row < held->size; row++) {
+            const struct lk_batch_row *out = slots_row(slots, held->slot, row);
+            if (held->row[row] == 0)
+                check_not_misled(sim, held->step, row, out, slots_parts(slots, held->slot) + out->first_part);
+        }
+    }
+}
+
 /* Of one stream: how many slots its cursors hold; adds up what they have at the pool. */
 static uint32_t check_cursors(struct sim *sim, const struct served *served, bool all, uint32_t *errands)
 {
@@ -398,6 +410,8 @@ static uint32_t check_cursors(struct sim *sim, const struct served *served, bool
                      cursor->measuring);
         if (all)
             check_lanes(sim, cursor);
+        if (sim->misled && served == &sim->engine->stream[sim->wrong_stream] && !cursor->doubtful)
+            check_ready(sim, cursor);
     }
     return held;
 }

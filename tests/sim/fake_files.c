@@ -401,8 +401,11 @@ static void tear(struct sim *sim, struct sim_file *file)
     case 2:
         lk_buf_put(&file->bytes, "x", 1);
         break;
-    default: { /* the bytes of another one of this order */
+    default: { /* the bytes of another one of this order, mostly of this lane */
+        bool any_lane = rng_chance(rng, 300);
         const struct sim_file *other = &sim->file[rng_below(rng, sim->n_files)];
+        for (uint32_t i = 0; i < sim->n_files && (other == file || other->lane != file->lane) && !any_lane; i++)
+            other = &sim->file[i];
         if (other == file || other->stream != file->stream)
             break;
         file->bytes.len = 0;
