@@ -96,14 +96,15 @@ static struct {
     size_t our_bytes;
 } thread;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__has_feature)
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
 #define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(SANITIZED)
 void __sanitizer_start_switch_fiber(void **save, const void *bottom, size_t bytes);
 void __sanitizer_finish_switch_fiber(void *save, const void **ret_bottom, size_t *ret_bytes);
-#endif
-#endif
-#ifndef SANITIZED
+#else
 #define __sanitizer_start_switch_fiber(save, bottom, bytes) ((void)(save), (void)(bottom), (void)(bytes))
 #define __sanitizer_finish_switch_fiber(save, ret_bottom, ret_bytes) ((void)(save), (void)(ret_bottom), (void)(ret_bytes))
 #endif

@@ -9,7 +9,7 @@ here=$(dirname "$0")
 mkdir -p "$build/found/$name" "$build/wrong" "$build/seeds/$name" "$here/corpus/$name"
 log=$build/$name.log
 case $name in tokenizer | config | index | rows) longest=16384 ;; *) longest=2048 ;; esac
-if "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -max_len=$longest -timeout=20 -rss_limit_mb=4096 \
+if "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -max_len=$longest -timeout=90 -rss_limit_mb=4096 \
     -use_value_profile=1 -print_final_stats=1 -artifact_prefix="$build/wrong/$name-" \
     "$build/found/$name" "$here/corpus/$name" "$build/seeds/$name" >"$log" 2>&1; then
     echo "fuzz $name: $(sed -n 's/.*number_of_executed_units: *//p' "$log") inputs in $seconds s," \
