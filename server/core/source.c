@@ -269,6 +269,11 @@ static void draw_row(struct draw *draw, const struct plan_dataset *dataset, uint
     draw->counts.rows++;
 }
 
+bool source_dry(const struct source *s, uint32_t d)
+{
+    return s->draw[d].dry >= s->plan->dataset[d].rows && endless(s, d);
+}
+
 static enum seq_pull dry_error(const struct source *s, uint32_t d, struct lk_err *err)
 {
     (void)lk_fail(err, LK_FAILED_PRECONDITION,
@@ -297,7 +302,8 @@ static enum seq_pull bring_record(struct source *s, uint32_t d, struct lk_err *e
         draw_row(draw, &s->plan->dataset[d], &row, &epoch);
         draw->counts.dropped[drop]++;
         note_dropped(s, d, row, drop);
-        if (++draw->dry >= s->plan->dataset[d].rows && endless(s, d))
+        draw->dry++;
+        if (source_dry(s, d))
             return dry_error(s, d, err);
     }
 }

@@ -75,6 +75,8 @@ bool source_takes_part(const struct source *source, uint32_t dataset);
  * or ended, since it looks for the next record of every dataset before it does either. Never so of a dataset
  * that repeats: to draw nothing from that is an error. */
 bool source_barren(const struct source *source, uint32_t dataset);
+/* It repeats, and as many rows as it has were dropped in a row: source_next has said so, as an error. */
+bool source_dry(const struct source *source, uint32_t dataset);
 
 /* The measures of a planned slice, [n] in its order. Late or repeated ones are ignored. */
 void source_measured(struct source *source, uint32_t dataset, uint64_t id,

@@ -273,10 +273,33 @@ static uint64_t run_limit(const struct cursor *c)
     return steps_start(c->recipe, step);
 }
 
+/* By which rules the lanes have dropped rows of dataset @d so far. */
+static void put_drops(const struct cursor *c, uint32_t d, struct lk_buf *out)
+{
+    const char *before = " (";
+    for (uint32_t drop = 1; drop < LK_DROP_REASONS; drop++) {
+        uint64_t rows = 0;
+        for (uint32_t l = 0; l < c->recipe->lanes; l++)
+            rows += c->lane[l].lane != NULL ? source_counts(lane_source(c->lane[l].lane), d)->dropped[drop] : 0;
+        if (rows == 0)
+            continue;
+        lk_buf_putf(out, "%s%" PRIu64 " by %s", before, rows, lk_drop_name((enum lk_drop)drop));
+        before = ", ";
+    }
+    lk_buf_puts(out, ")");
+}
+
 static void fail_lane(struct cursor *c, uint32_t l, const struct lk_err *err)
 {
+    const struct source *source = lane_source(c->lane[l].lane);
+    struct lk_buf text = {0};
+    lk_buf_puts(&text, err->text);
+    for (uint32_t d = 0; d < c->recipe->n_datasets; d++)
+        if (source_dry(source, d))
+            put_drops(c, d, &text);
     c->lane[l].failed = true;
-    cursor_fail(c, steps_at(c->recipe, lane_position(c->lane[l].lane)), err->code, err->text);
+    cursor_fail(c, steps_at(c->recipe, lane_position(c->lane[l].lane)), err->code, lk_buf_cstr(&text));
+    lk_buf_done(&text);
 }
 
 /* The slice that lane @l waits for may be one that cannot be measured. */
@@ -406,11 +429,12 @@ static enum yields yields(const struct cursor *c, uint32_t d)
 
 static void fail_barren(struct cursor *c, uint32_t d)
 {
-    struct lk_err err;
-    (void)lk_fail(&err, LK_FAILED_PRECONDITION,
-                  "dataset %s yields no tokens: every one of its %" PRIu64 " rows was dropped",
-                  c->recipe->dataset[d].name, c->context->stream->plan.dataset[d].rows);
-    cursor_fail(c, 0, err.code, err.text);
+    struct lk_buf text = {0};
+    lk_buf_putf(&text, "dataset %s yields no tokens: every one of its %" PRIu64 " rows was dropped",
+                c->recipe->dataset[d].name, c->context->stream->plan.dataset[d].rows);
+    put_drops(c, d, &text);
+    cursor_fail(c, 0, LK_FAILED_PRECONDITION, lk_buf_cstr(&text));
+    lk_buf_done(&text);
 }
 
 /*

@@ -40,14 +40,16 @@ static void answer_ended(struct engine *engine, const struct request *request)
     uint64_t steps = cursor_steps(request->at->cursor);
     char detail[256];
     served->ended++;
-    if (steps == 0) {
-        rpc_fail(request->call, LK_FAILED_PRECONDITION,
-                 "the stream is smaller than one global batch: no step can be filled", "");
-        return;
-    }
-    (void)snprintf(detail, sizeof detail, "stream %s ends after %" PRIu64 " steps, before step %" PRIu64,
-             served->stream.recipe->name, steps, request->step);
-    rpc_fail(request->call, LK_OUT_OF_RANGE, detail, "");
+    const struct lk_recipe *recipe = served->stream.recipe;
+    if (steps == 0)
+        (void)snprintf(detail, sizeof detail,
+                       "stream %s is smaller than one global batch: no step of %u sequences of %u tokens, from %u lanes, can "
+                       "be filled (tail: pad would fill it up)",
+                       recipe->name, steps_size(recipe, 0), recipe->sequence, recipe->lanes);
+    else
+        (void)snprintf(detail, sizeof detail, "stream %s ends after %" PRIu64 " steps, before step %" PRIu64,
+                       recipe->name, steps, request->step);
+    rpc_fail(request->call, steps == 0 ? LK_FAILED_PRECONDITION : LK_OUT_OF_RANGE, detail, "");
 }
 
 static struct steps_cut whole(const struct served *served, uint64_t step)

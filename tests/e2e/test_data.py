@@ -171,6 +171,23 @@ def malformed(box):
              "and counted: 30 read, 25 kept, 5 dropped", totals["dropped"])
 
 
+def all_dropped(box):
+    """A dataset of which no row is left is an error at every step, that says how many rows which rule dropped."""
+    box.dataset("d", ["short"] * 5 + ["long enough, but without its field"] * 3, 1)
+    shard = next((box.path / "d").iterdir())
+    shard.write_text(shard.read_text().replace('"text": "long', '"texts": "long').replace('"text":"long', '"texts":"long'))
+    for name, ends in (("repeats", {}), ("ends", {"epochs": 1})):
+        stream = box.plain({"d": {"path": "d", **ends}}, on_bad_row="drop", pipeline=[{"filter": {"min_bytes": 8}}, {"pack": {"algorithm": "concat"}}])
+        config = box.config(stream, name)
+        box.index(config)
+        for step in (0, 1000):
+            trainer = box.trainer(box.daemon(config, index=False), step=step)
+            failure = trainer.connect() or trainer.do("next")[1]
+            lk.check(re.search(r"^FAILED_PRECONDITION.*dataset d yields no tokens.*\(3 by missing_text, 5 by filter_bytes\)", failure),
+                     f"{name}, step {step}: no tokens, and by which rules", failure)
+            box.daemons[-1].stop()
+
+
 def faulty_folder(box):
     """A daemon that takes the worker with the faults that a test can switch on."""
     folder = box.path / "bin"
@@ -333,5 +350,5 @@ def linked_tokenizer(box):
 
 
 if __name__ == "__main__":
-    lk.main([linked_tokenizer, large_ids, changed_while_running, refused_at_start, same_size_at_start, moved, listing_order, malformed,
+    lk.main([linked_tokenizer, large_ids, changed_while_running, refused_at_start, same_size_at_start, moved, listing_order, malformed, all_dropped,
              crashing_row, slow_row, files_limit])
