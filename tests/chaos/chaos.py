@@ -151,6 +151,7 @@ class Run:
         """All of them in the long form; in the short one so many, drawn by the seed, in their order."""
         items = list(items)
         if self.long or self.only_fault is not None or len(items) <= short:
+            self.expected += len(items)
             return items
         draw = random.Random(f"{self.seed}/{self.group.name}/pick/{len(self.seen)}")
         return [items[i] for i in sorted(draw.sample(range(len(items)), short))]
