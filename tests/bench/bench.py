@@ -17,6 +17,7 @@ import time
 import counts
 import peers
 from python_client import python_client
+from ranks import ranks
 from served import Consumer, Daemon, cpu_seconds, memory_bytes, recipe
 from shares import STEPS, shares
 from tokenise import Tokenising
@@ -327,7 +328,7 @@ def main():
              "fetch": lambda: fetches(bench), "cold": lambda: cold(bench), "restore": lambda: restore(bench),
              "memory": lambda: memory(bench), "pack": lambda: packing(bench),
              "counts": lambda: counts.counts(bench, RUNS), "checkpoint": lambda: checkpoint(bench),
-             "python": lambda: python_client(bench, RUNS, QUICK)}
+             "python": lambda: python_client(bench, RUNS, QUICK), "ranks": lambda: ranks(bench, RUNS, QUICK)}
     for name, part in parts.items():
         if not only or name in only:
             part()

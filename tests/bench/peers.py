@@ -78,14 +78,19 @@ def run(command):
             pass
 
 
+def parquet(bench, python):
+    """The corpus as Parquet files, made if need be."""
+    folder = bench.dir / "parquet"
+    if not folder.exists():
+        subprocess.run([python, HERE / "to_parquet.py", bench.data, folder], check=True)
+    return folder
+
+
 def zephon(bench, runs, quick):
     """A function from a number of lanes to zephon's best of its formats: the medians of `runs` runs."""
     python = None if quick else installed(bench.build)
     if python is None:
         return lambda lanes: None
-    parquet = bench.dir / "parquet"
-    if not parquet.exists():
-        subprocess.run([python, HERE / "to_parquet.py", bench.data, parquet], check=True)
 
     def measure(lanes, name, data):
         found = [run([python, HERE / "peer_zephon.py", data, bench.gpt2, "--lanes", str(lanes), "--steps", "400"])
@@ -101,7 +106,7 @@ def zephon(bench, runs, quick):
         return {**result, "format": name}
 
     def best(lanes):
-        found = [measure(lanes, "jsonl", bench.data), measure(lanes, "parquet", parquet)]
+        found = [measure(lanes, "jsonl", bench.data), measure(lanes, "parquet", parquet(bench, python))]
         found = [one for one in found if one is not None]
         if not found:
             return None
