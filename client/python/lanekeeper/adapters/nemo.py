@@ -52,7 +52,8 @@ class Row:
 
 
 class RecipeDataset(StreamDataset):
-    """The rows of a stream, for a recipe's `dataset`; `collate` makes dicts of them:
+    """The rows of a stream, for a recipe's `dataset`, not its validation_dataset, which is read to its end each time;
+    `collate` makes dicts of them:
 
     input_ids, labels, position_ids: int64 [B, T]. Labels are shifted, as NeMo's losses want them; positions begin anew in
                   each document, from which transformers' attention keeps documents apart.
