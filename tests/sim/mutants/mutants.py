@@ -22,6 +22,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
@@ -237,6 +238,7 @@ class Runner:
             tree.keep()
             self.trees.put(tree)
         self.passes = {}
+        self.lock = threading.Lock()    # the unbroken tree is one
 
     def done(self):
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -246,7 +248,8 @@ class Runner:
         found = {"sim": check_sim, "golden": check_golden, "order": check_order,
                  "unit": check_unit}[check](tree, mutant, self.options.seeds)
         if found is not None:
-            self.must_pass(check, mutant, found)
+            with self.lock:
+                self.must_pass(check, mutant, found)
         return found
 
     def must_pass(self, check, mutant, found):
