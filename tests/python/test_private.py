@@ -151,7 +151,7 @@ def nothing_stays(box):
             lk.same(status, ends[how], f"{how}: it ends with the status that it should")
         for pipe in (user.stdin, user.stdout, user.stderr):
             pipe.close()
-    lk.wait_until(lambda: not [c for c in lk.processes_of(box.path).values() if "lanekeeperd" in c.split()[0]], 20, "private daemons end")
+    lk.wait_until(lambda: not [c for c in lk.processes_of(box.path).values() if "lanekeeperd" in c.partition(" ")[0]], 20, "private daemons end")
     lk.ok("no private daemon is left, not even where a forked child lives on")
     for pid in box.left_processes(0.1):
         os.kill(pid, signal.SIGKILL)    # the forked child
