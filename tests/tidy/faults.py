@@ -17,6 +17,9 @@ Made by `python3 tests/tidy/faults.py --write` of what stands beside the tests t
 `make chaos` runs all of them (`CHAOS=PATTERN` for some, `SEED=N` for other moments), `make check` a short form of each. Where the
 digests are said to be the same, they are those of an undisturbed run, for every rank and step. Paths are below `tests/`.
 
+Last is what the last long form came to and took (`tests/chaos/run.py build --note` keeps it): how many faults were survived, on
+two cores that had ten times as much to do; of a test that stands elsewhere, its time.
+
 """
 
 
