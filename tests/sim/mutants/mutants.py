@@ -313,8 +313,8 @@ def report(mutant, found):
 HEAD = """# Mutants: what would be noticed
 
 Each of [list.txt](list.txt) breaks one line of the core. `make mutants` applies them one by one to a copy of the tree,
-builds it, and asks the simulator (its first {seeds} seeds), then the golden digests (tests/golden), the order oracle (60
-recipes) and the unit tests of the file, until one of them fails, as it does not without the mutant. **{caught} of {all}
+builds it, and asks the simulator (its first {seeds} seeds), then the golden digests
+(tests/golden), the order oracle (60 recipes) and the unit tests of the file, until one of them fails, as it does not without the mutant. **{caught} of {all}
 are caught**, {sim} of them by the simulator.
 
 The last column says by which check, and the first seed that fails; `sim --seed N` shows how. `make mutants
