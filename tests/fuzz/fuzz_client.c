@@ -558,7 +558,10 @@ static void train(struct lk_fuzz_input *choice, const struct lanekeeper_batch *b
     for (int i = 0; i < 4; i++)
         for (size_t k = 0; arrays[i] != NULL && k < n; k += 4)
             sum += arrays[i][k];
-    for (uint32_t i = 0; training.cu_seqlens != NULL && i < training.n_cu_seqlens; i++)
+    uint64_t borders = training.n_cu_seqlens; /* … of each row: of none, where a rank has no rows */
+    if (o.cu_seqlens == LANEKEEPER_CU_SEQLENS_ROWS)
+        borders *= training.rows;
+    for (uint64_t i = 0; training.cu_seqlens != NULL && i < borders; i++)
         sum += (uint64_t)training.cu_seqlens[i];
     lanekeeper_training_done(&training);
 }
