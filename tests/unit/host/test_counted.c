@@ -38,6 +38,17 @@ START_TEST(a_row_stays_until_its_tokens_are_used)
 }
 END_TEST
 
+/* The @i-th row: its number is also that of others, of other datasets and passes. */
+static bool add_ith(struct counted *counted, uint64_t i, uint32_t tokens)
+{
+    return add(counted, (uint32_t)(i % 3), i / 15, (uint32_t)(i / 3 % 5), tokens);
+}
+
+static uint32_t use_ith(struct counted *counted, uint64_t i, uint32_t tokens)
+{
+    return use(counted, (uint32_t)(i % 3), i / 15, (uint32_t)(i / 3 % 5), tokens);
+}
+
 /* Against an array that is its own index. */
 START_TEST(many_come_and_go)
 {
@@ -48,13 +59,13 @@ START_TEST(many_come_and_go)
         uint64_t row = lk_key(1, i) % ROWS;
         uint32_t some = 1 + (uint32_t)(lk_key(2, i) % 9);
         if (lk_key(3, i) % 2) {
-            bool added = add(&counted, (uint32_t)(row % 3), row, (uint32_t)(row % 5), some);
+            bool added = add_ith(&counted, row, some);
             ck_assert_int_eq(added, tokens[row] == 0);
             if (added)
                 tokens[row] = left[row] = some;
             n += added;
         } else {
-            ck_assert_uint_eq(use(&counted, (uint32_t)(row % 3), row, (uint32_t)(row % 5), some), tokens[row]);
+            ck_assert_uint_eq(use_ith(&counted, row, some), tokens[row]);
             bool was = tokens[row] != 0;
             left[row] -= some < left[row] ? some : left[row];
             tokens[row] = left[row] > 0 ? tokens[row] : 0;
@@ -64,8 +75,8 @@ START_TEST(many_come_and_go)
     }
     counted_copy(&copy, &counted);
     for (uint64_t row = 0; row < ROWS; row++) {
-        ck_assert_uint_eq(use(&copy, (uint32_t)(row % 3), row, (uint32_t)(row % 5), 100), tokens[row]);
-        ck_assert_uint_eq(use(&counted, (uint32_t)(row % 3), row, (uint32_t)(row % 5), 100), tokens[row]);
+        ck_assert_uint_eq(use_ith(&copy, row, 100), tokens[row]);
+        ck_assert_uint_eq(use_ith(&counted, row, 100), tokens[row]);
     }
     ck_assert_uint_eq(copy.n + counted.n, 0);
     counted_done(&copy);
