@@ -168,7 +168,7 @@ $(BUILD)/lib/cli.a: $(filter-out %/main.o,$(CLI_OBJ))
 	@$(AR) rcs $@ $^
 
 # The pool's tests start real workers, and play false ones over the worker's own connection.
-$(BUILD)/tests/unit/host/test_pool $(BUILD)/tests/unit/host/test_pool_remote: $(call lib_of,worker) \
+$(addprefix $(BUILD)/tests/unit/host/,test_pool test_pool_deaths test_pool_remote): $(call lib_of,worker) \
 	| $(BUILD)/tests/lanekeeper-worker-faults $(BUILD)/lanekeeper-worker
 
 # Programs that scripts drive: every other C file with a main. lane_dump stands for the pure part.
@@ -234,7 +234,7 @@ check: ## install what is missing, build, run every test, also under ASan and UB
 	@+tests/run.sh --build $(BUILD) --sanitized $(ASAN) --jobs $(JOBS)
 
 .PHONY: check-python
-check-python: all ## the Python adapters with the real frameworks, from PyPI into build/venv-frameworks (about 6 GB)
+check-python: all ## the Python adapters with the real frameworks, from PyPI into build/venv-frameworks (about 7 GB)
 	@tests/python/frameworks/run.sh $(BUILD)
 
 # Hours for all of them at 200 MB; it goes on where it was ended. ORACLE="gpt2 llama3" for some.

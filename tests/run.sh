@@ -159,7 +159,7 @@ e2e/test_data.py
 e2e/test_kill.py
 e2e/test_snapshots.py (sanitized)
 e2e/test_init.py (sanitized)
-unit/host/test_pool (sanitized)
+unit/host/test_pool_deaths (sanitized)
 unit/client/test_link (sanitized)
 unit/client/test_link"
 

@@ -11,7 +11,7 @@ export CK_DEFAULT_TIMEOUT=60 CK_TIMEOUT_MULTIPLIER=20
 # Left out: what starts workers or other programs (they are not under memcheck), and what compares all ways of the
 # processor's vectors, of which valgrind knows those up to AVX2 only (the others are told apart by CPUID, and so not
 # taken).
-skipped="host/test_pool host/test_pool_local host/test_pool_remote"
+skipped="host/test_pool host/test_pool_deaths host/test_pool_local host/test_pool_remote"
 
 check() { # command; for children, too
     valgrind --quiet --error-exitcode=99 --exit-on-first-error=no --leak-check=full --show-leak-kinds=definite \
