@@ -5,6 +5,7 @@
  */
 #include "host/engine_private.h"
 #include "proto/state.h"
+#include "proto/unpack.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -303,7 +304,7 @@ static bool good_training(struct engine *engine, struct rpc_call *call, const Lk
 static void receive_get(struct engine *engine, struct rpc_call *call)
 {
     struct lk_training_wish wish;
-    Lk__GetBatchRequest *get = lk__get_batch_request__unpack(NULL, call->header_bytes, call->header);
+    Lk__GetBatchRequest *get = lk_unpack(&lk__get_batch_request__descriptor, call->header, call->header_bytes);
     uint32_t s;
     char detail[192];
     if (get == NULL) {
@@ -332,7 +333,7 @@ static void receive_get(struct engine *engine, struct rpc_call *call)
 
 static void receive_trace(struct engine *engine, struct rpc_call *call)
 {
-    Lk__TraceRequest *trace = lk__trace_request__unpack(NULL, call->header_bytes, call->header);
+    Lk__TraceRequest *trace = lk_unpack(&lk__trace_request__descriptor, call->header, call->header_bytes);
     uint32_t s;
     if (trace == NULL) {
         bad(engine, call, LK_INVALID_ARGUMENT, "Trace: the request is no TraceRequest");
@@ -354,7 +355,7 @@ static void receive_trace(struct engine *engine, struct rpc_call *call)
 
 static void receive_digest(struct engine *engine, struct rpc_call *call)
 {
-    Lk__DigestRequest *digest = lk__digest_request__unpack(NULL, call->header_bytes, call->header);
+    Lk__DigestRequest *digest = lk_unpack(&lk__digest_request__descriptor, call->header, call->header_bytes);
     uint32_t s;
     if (digest == NULL) {
         bad(engine, call, LK_INVALID_ARGUMENT, "Digest: the request is no DigestRequest");
@@ -376,7 +377,7 @@ static void receive_digest(struct engine *engine, struct rpc_call *call)
 static void receive_checkpoint(struct engine *engine, struct rpc_call *call)
 {
     Lk__CheckpointRequest *ask =
-        lk__checkpoint_request__unpack(NULL, call->header_bytes, call->header);
+        lk_unpack(&lk__checkpoint_request__descriptor, call->header, call->header_bytes);
     uint32_t s;
     if (ask == NULL) {
         bad(engine, call, LK_INVALID_ARGUMENT, "Checkpoint: the request is no CheckpointRequest");
