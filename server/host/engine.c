@@ -257,8 +257,8 @@ static void log_datasets(const struct engine *engine, const struct stream *strea
 {
     for (uint32_t d = 0; d < stream->recipe->n_datasets; d++) {
         char share[32], rows[32];
-        snprintf(share, sizeof share, "%.9g", stream_share(stream, d));
-        snprintf(rows, sizeof rows, "%" PRIu64, stream->plan.dataset[d].rows);
+        (void)snprintf(share, sizeof share, "%.9g", stream_share(stream, d));
+        (void)snprintf(rows, sizeof rows, "%" PRIu64, stream->plan.dataset[d].rows);
         log_event(engine->config.log, LOG_LEVEL_INFO, "stream", "dataset", "stream",
                   stream->recipe->name, "dataset", stream->recipe->dataset[d].name, "share", share,
                   "rows", rows, NULL);

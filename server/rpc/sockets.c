@@ -618,7 +618,7 @@ static uint32_t end_quiet(struct sockets *s)
 
 static void end_all(struct sockets *s)
 {
-    const struct timespec pause = {.tv_nsec = END_LOOK_MS * 1000000};
+    const struct timespec pause = {.tv_nsec = (long)END_LOOK_MS * 1000000};
     int64_t until = now_ms() + END_WITHIN_MS;
     while (end_quiet(s) > 0 && now_ms() < until)
         (void)nanosleep(&pause, NULL);
