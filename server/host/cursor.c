@@ -276,7 +276,7 @@ static uint64_t run_limit(const struct cursor *c)
 /* By which rules the lanes have dropped rows of dataset @d so far. */
 static void put_drops(const struct cursor *c, uint32_t d, struct lk_buf *out)
 {
-    const char *before = " (";
+    const char *before = " (", *after = "";
     for (uint32_t drop = 1; drop < LK_DROP_REASONS; drop++) {
         uint64_t rows = 0;
         for (uint32_t l = 0; l < c->recipe->lanes; l++)
@@ -285,8 +285,9 @@ static void put_drops(const struct cursor *c, uint32_t d, struct lk_buf *out)
             continue;
         lk_buf_putf(out, "%s%" PRIu64 " by %s", before, rows, lk_drop_name((enum lk_drop)drop));
         before = ", ";
+        after = ")";
     }
-    lk_buf_puts(out, ")");
+    lk_buf_puts(out, after);
 }
 
 static void fail_lane(struct cursor *c, uint32_t l, const struct lk_err *err)
