@@ -364,26 +364,14 @@ static bool pump_lane(struct cursor *c, uint32_t l)
     return moved;
 }
 
-/* The rows that the lane drew and dropped: each is listed once, when it was its turn. What a filter
- * drops is meant to be dropped; what is broken is worth a warning. */
+/* The rows that the lane drew and dropped: each is told of once, when it was its turn. */
 static void list_dropped(struct cursor *c, uint32_t l)
 {
-    const struct stream *stream = c->context->stream;
     struct lk_dropped row[64];
     uint32_t n;
-    while ((n = source_take_dropped(lane_source(c->lane[l].lane), row, 64)) > 0) {
-        for (uint32_t i = 0; i < n; i++) {
-            const struct lk_index *index = &stream->index[row[i].dataset];
-            struct lk_row_place place = lk_index_place(index, row[i].row);
-            bool broken = row[i].drop == LK_DROP_MALFORMED || row[i].drop == LK_DROP_FIELD ||
-                          row[i].drop == LK_DROP_CRASH || row[i].drop == LK_DROP_SPECIAL;
-            log_text(c->context->log, broken ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "stream",
-                     "row_dropped", "%s: dataset %s shard %s row %" PRIu64 ": %s",
-                     c->recipe->name, c->recipe->dataset[row[i].dataset].name,
-                     index->shard[place.shard].name, place.row_in_shard,
-                     lk_drop_name((enum lk_drop)row[i].drop));
-        }
-    }
+    while ((n = source_take_dropped(lane_source(c->lane[l].lane), row, 64)) > 0)
+        for (uint32_t i = 0; i < n; i++)
+            drop_log_row(c->context->drops, row[i].dataset, row[i].row, (enum lk_drop)row[i].drop);
 }
 
 /* Positions are only counted up to here: further than any step that will be asked for soon. */

@@ -15,6 +15,7 @@
 #include "core/steps.h"
 #include "host/arena.h"
 #include "host/counts.h"
+#include "host/drop_log.h"
 #include "host/log.h"
 #include "host/pool.h"
 #include "host/slots.h"
@@ -38,6 +39,7 @@ struct cursor_context {
     uint64_t snapshot_every;     /* steps; 0 = none */
     uint32_t prefetch_steps;
     const struct log *log;
+    struct drop_log *drops;
     void (*progress)(void *owner); /* something arrived: call cursor_pump soon */
     void *owner;
     struct errand **orphans;     /* tasks at the pool whose cursor has gone; a list, NULL at first */

@@ -118,6 +118,23 @@ static void feed_the_hungry(struct engine *engine)
                  engine);
 }
 
+static void tell_dropped(void *owner)
+{
+    struct engine *engine = owner;
+    for (uint32_t s = 0; s < engine->n_streams; s++)
+        if (engine->stream[s].drops.log != NULL)
+            drop_log_sum(&engine->stream[s].drops);
+}
+
+/* At most a line a minute, and none that comes much later than what it tells. */
+static void tell_dropped_soon(struct engine *engine)
+{
+    for (uint32_t s = 0; s < engine->n_streams && engine->drops.heap == 0; s++)
+        if (engine->stream[s].drops.more > 0)
+            loop_set(engine->config.loop, &engine->drops, loop_now_ms(engine->config.loop) + DROP_LOG_EVERY_MS,
+                     tell_dropped, engine);
+}
+
 static uint64_t progress_so_far(const struct engine *engine)
 {
     uint64_t sum = engine->results + engine->latency_n;
@@ -162,6 +179,7 @@ static void turn(void *owner)
         answered = requests_serve(engine);
     } while (answered > 0);
     feed_the_hungry(engine);
+    tell_dropped_soon(engine);
     uint64_t now = progress_so_far(engine);
     if (now != engine->last_progress || engine->waiting == NULL) {
         engine->last_progress = now;
@@ -328,6 +346,7 @@ static void open_counts(struct engine *engine)
 static void make_context(struct engine *engine, struct served *served)
 {
     const struct lk_runtime *runtime = &engine->config.config->runtime;
+    drop_log_init(&served->drops, &served->stream, engine->config.log);
     served->context = (struct cursor_context){
         .stream = &served->stream,
         .pool = engine->pool,
@@ -338,6 +357,7 @@ static void make_context(struct engine *engine, struct served *served)
         .snapshot_every = runtime->snapshot_every,
         .prefetch_steps = runtime->prefetch_steps,
         .log = engine->config.log,
+        .drops = &served->drops,
         .progress = progress,
         .owner = engine,
         .orphans = &served->orphans,
@@ -435,6 +455,7 @@ void engine_close(struct engine *engine)
     loop_clear(engine->config.loop, &engine->deadline);
     loop_clear(engine->config.loop, &engine->counts_tick);
     loop_clear(engine->config.loop, &engine->again);
+    loop_clear(engine->config.loop, &engine->drops);
     requests_close(engine);
     if (engine->counts != NULL) {
         counts_flush(engine->counts); /* what it comes upon now, nobody would next time */
@@ -450,8 +471,11 @@ void engine_close(struct engine *engine)
         for (uint32_t i = 0; engine->stream[s].cursor != NULL && i < cursors; i++)
             cursor_free(engine->stream[s].cursor[i].cursor);
     pool_close(engine->pool);
-    for (uint32_t s = 0; s < engine->n_streams; s++)
+    tell_dropped(engine);
+    for (uint32_t s = 0; s < engine->n_streams; s++) {
         cursor_free_orphans(&engine->stream[s].orphans);
+        drop_log_done(&engine->stream[s].drops);
+    }
     free(engine->pool_stream);
     snapshots_close(engine->snapshots);
     counts_close(engine->counts);

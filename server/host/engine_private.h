@@ -31,6 +31,7 @@ struct served_cursor {
 struct served {                /* a stream, served */
     struct stream stream;
     struct cursor_context context;
+    struct drop_log drops;
     struct errand *orphans;
     struct slots *slots;
     struct counts_set **counts;   /* [n_datasets]; NULL: none */
@@ -67,6 +68,7 @@ struct engine {
     struct counts *counts;     /* NULL: none */
     struct loop_timer counts_tick;
     struct loop_timer again;   /* another turn soon: somebody has left off */
+    struct loop_timer drops;   /* the log is to say how many more rows were dropped */
     struct rpc_server *rpc;
     struct handover *handover;
     uint32_t n_streams;
@@ -82,8 +84,7 @@ struct engine {
     uint64_t latency[LATENCY_BUCKETS];
     double latency_sum;
     uint64_t latency_n, refused, timed_out;
-    uint64_t displaced;        /* of the service's, as told to the log … */
-    int64_t warned_ms;         /* … when */
+    struct log_limit displaced; /* connections of the service's */
 };
 
 /* requests.c */

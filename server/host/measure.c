@@ -193,19 +193,6 @@ static void deliver_fetch(struct cursor *c, const struct errand *errand,
     }
 }
 
-/* Why a row is malformed: with the byte, which the lane's list of dropped rows does not have. */
-static void log_detail(const struct errand *errand, const struct pool_result *result, uint32_t i)
-{
-    const struct stream *stream = errand->context->stream;
-    struct lk_row_place place = lk_index_place(&stream->index[errand->dataset], errand->row[i]);
-    if (result->rows[i].detail[0] != '\0')
-        log_text(errand->context->log, LOG_LEVEL_INFO, "stream", "row_malformed",
-                 "%s: dataset %s shard %s row %llu: %s", stream->recipe->name,
-                 stream->recipe->dataset[errand->dataset].name,
-                 stream->index[errand->dataset].shard[place.shard].name,
-                 (unsigned long long)place.row_in_shard, result->rows[i].detail);
-}
-
 /* What cannot be measured stops the lane when it comes to it, not before; what cannot be fetched stops
  * the first batch that lacks it. To a trainer, whatever is wrong with the data is one of two things. */
 static void deliver_failure(struct cursor *c, const struct errand *errand,
@@ -246,7 +233,8 @@ static void measured(void *owner, uint64_t tag, const struct pool_result *result
             bool keep = errand->piece == NULL ||
                         result->rows[i].tokens > context->stream->recipe->sequence;
             if (result->rows[i].drop != 0)
-                log_detail(errand, result, i);
+                drop_log_why(context->drops, errand->dataset, errand->row[i],
+                             (enum lk_drop)result->rows[i].drop, result->rows[i].detail);
             else if (keep)
                 arena_put(context->arena, key, result->rows[i].ids, result->rows[i].tokens);
         }

@@ -13,6 +13,7 @@
 #define LK_HOST_POOL_PRIVATE_H
 
 #include "base/mem.h"
+#include "host/log_limit.h"
 #include "host/pool.h"
 #include "proto/board.h"
 #include "proto/pipe.h"
@@ -128,8 +129,7 @@ struct pool {
     struct loop *loop;
     struct rpc_server *server; /* of remote workers, or NULL */
     char *remote_token;
-    uint64_t refused;          /* hellos */
-    int64_t refused_ms;        /* when one was last logged */
+    struct log_limit refused;  /* hellos */
     Lk__WorkerHelloReply *hello; /* built once */
 
     struct worker **worker; /* [n_workers] the first config.workers are the local ones */

@@ -174,14 +174,12 @@ static enum lk_code check_hello(const struct pool *pool, const struct worker *wo
 /* Whoever may connect may say hello again and again: that must not fill the log. */
 static void log_refused(struct pool *pool, const Lk__WorkerHelloRequest *hello, const char *why)
 {
-    int64_t now = loop_now_ms(pool->loop);
-    pool->refused++;
-    if (pool->refused > 1 && now - pool->refused_ms < REFUSAL_EVERY_MS)
+    pool->refused.seen++;
+    if (log_limit_more(&pool->refused, REFUSAL_EVERY_MS, loop_now_ms(pool->loop)) == 0)
         return;
-    pool->refused_ms = now;
     pool_log(pool, POOL_WARNING, "worker_refused", "a hello from %.255s, process %llu: %s; %llu refused so far",
              hello == NULL ? "?" : hello->host, hello == NULL ? 0ull : (unsigned long long)hello->pid, why,
-             (unsigned long long)pool->refused);
+             (unsigned long long)pool->refused.seen);
 }
 
 static void on_hello(struct pool *pool, struct worker *worker, const struct said *said)

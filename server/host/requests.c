@@ -451,13 +451,13 @@ static void warn_displaced(struct engine *engine)
     struct rpc_stats stats;
     int64_t now = loop_now_ms(engine->config.loop);
     rpc_server_stats(engine->rpc, &stats);
-    if (stats.displaced == engine->displaced || (engine->displaced > 0 && now - engine->warned_ms < WARN_MS))
+    engine->displaced.seen = stats.displaced;
+    uint64_t more = log_limit_more(&engine->displaced, WARN_MS, now);
+    if (more == 0)
         return;
     log_text(engine->config.log, LOG_LEVEL_WARN, "rpc", "connections_displaced",
              "%" PRIu64 " ended for others: only a quarter of the open files that are allowed may be connections; "
-             "raise `ulimit -Hn` to four for each trainer", stats.displaced - engine->displaced);
-    engine->displaced = stats.displaced;
-    engine->warned_ms = now;
+             "raise `ulimit -Hn` to four for each trainer", more);
 }
 
 void requests_receive(struct engine *engine)

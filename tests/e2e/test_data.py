@@ -171,6 +171,33 @@ def malformed(box):
              "and counted: 30 read, 25 kept, 5 dropped", totals["dropped"])
 
 
+def many_malformed(box):
+    """However many rows are broken, the log has the first of each rule and how many more there were; debug lists all."""
+    broken = ['{"text": "cut', '{"other": "x"}'] * 1500
+    box.write("d/a.jsonl", "".join(f"{row}\n" for row in broken) + lk.rows(["good"]))
+    stream = box.plain({"d": {"path": "d", "epochs": 1}}, sequence=4, on_bad_row="drop")
+    for name, level in (("told", {}), ("debug", {"log_level": "debug"})):
+        daemon = box.serve(stream, name, index=not level, counts={"size": 0}, **level)
+        trainer = box.trainer(daemon)
+        trainer.get("show tokens")
+        lk.same([bytes(b["tokens"][0]).decode() for b in lk.to_the_end(trainer)[0]], ["good"], f"{name}: the good row is served")
+        dropped = daemon.status()["streams"][0]["cursors"][0]["dropped"]
+        daemon.stop()
+        log = daemon.log()
+        told = [re.findall(rf"warn stream: row_dropped.*: {rule}\b", log) for rule in ("malformed_row", "missing_text")]
+        lk.same([len(lines) for lines in told], [20, 20], f"{name}: the first 20 of each rule are warned of")
+        more = re.findall(r"warn stream: rows_dropped text=\"s: dataset d: (.*)\"", log)
+        lk.check(len(more) == 1 and "1480 malformed_row, 1480 missing_text" in more[0] and "lanekeeper status" in more[0],
+                 f"{name}: one line says how many more", more)
+        lk.same((dropped["malformed_row"], dropped["missing_text"]), (1500, 1500), f"{name}: which is what the status counts")
+        listed = re.findall(r"row_dropped.*a\.jsonl row (\d+)\b", log)
+        why = re.findall(r"row_malformed.*a\.jsonl row (\d+)\b", log)
+        if level:
+            lk.same([sorted(map(int, listed)), sorted(set(map(int, why)))], [list(range(3000))] * 2, "debug: all are listed")
+        else:
+            lk.check(len(log.splitlines()) < 100 and len(why) == 40, "3,000 broken rows make less than 100 lines", len(log.splitlines()))
+
+
 def all_dropped(box):
     """A dataset of which no row is left is an error at every step, that says how many rows which rule dropped."""
     box.dataset("d", ["short"] * 5 + ["long enough, but without its field"] * 3, 1)
@@ -350,5 +377,5 @@ def linked_tokenizer(box):
 
 
 if __name__ == "__main__":
-    lk.main([linked_tokenizer, large_ids, changed_while_running, refused_at_start, same_size_at_start, moved, listing_order, malformed, all_dropped,
-             crashing_row, slow_row, files_limit])
+    lk.main([linked_tokenizer, large_ids, changed_while_running, refused_at_start, same_size_at_start, moved, listing_order, malformed, many_malformed,
+             all_dropped, crashing_row, slow_row, files_limit])
