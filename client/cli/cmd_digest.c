@@ -1,8 +1,10 @@
 /* `lanekeeper digest`: the digests of steps, and whether all ranks' cuts add up to them. */
 #include "client/cli/commands.h"
+#include "client/cli/digests.h"
 #include "client/cli/ranks.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +14,8 @@ struct digest_command {
     struct cli cli;
     uint32_t world; /* 0: no cuts are fetched */
     struct steps steps;
+    uint64_t end;   /* of the steps so far */
+    bool ended;     /* the stream has no more */
     struct lanekeeper *handle;
     struct ranks wire, memory;
     struct lk_buf all; /* 16 bytes a step so far: what the run's digest is of */
@@ -54,11 +58,14 @@ static int check_cuts(struct digest_command *c, uint64_t step, struct lk_digest 
 static int do_chunk(struct digest_command *c, uint64_t from, uint64_t to)
 {
     uint8_t *digests = lk_buf_room(&c->all, (size_t)(to - from) * 16);
-    enum lanekeeper_code code = lanekeeper_digest(c->handle, from, to, digests);
+    enum lanekeeper_code code = digests_get(c->handle, from, to, digests, &c->end);
+    if (code == LANEKEEPER_OK && c->end == c->steps.from)
+        code = LANEKEEPER_OUT_OF_RANGE;
     if (code != LANEKEEPER_OK)
         return cli_fail_call(&c->cli, c->handle, (int)code);
-    c->all.len += (size_t)(to - from) * 16;
-    for (uint64_t step = from; step < to; step++) {
+    c->ended = c->end < to;
+    c->all.len += (size_t)(c->end - from) * 16;
+    for (uint64_t step = from; step < c->end; step++) {
         struct lk_digest digest = lk_digest_get(c->all.data + (size_t)(step - c->steps.from) * 16);
         bool same = true;
         int status = c->world > 0 ? check_cuts(c, step, digest, &same) : -1;
@@ -86,6 +93,8 @@ static void put_end(struct digest_command *c)
     uint64_t batches = c->wire.batches + c->memory.batches;
     if (c->cli.json) {
         lk_buf_puts(&c->out, "]");
+        json_u64(&c->out, true, "to", c->end);
+        json_bool(&c->out, true, "stream_ends", c->ended);
         json_digest(&c->out, true, "run", run);
         if (c->world > 0) {
             json_u64(&c->out, true, "cuts", batches);
@@ -95,7 +104,7 @@ static void put_end(struct digest_command *c)
         lk_buf_puts(&c->out, "}\n");
         return;
     }
-    lk_buf_putf(&c->out, "run  %" PRIu64 "..%" PRIu64 "  ", c->steps.from, c->steps.to);
+    lk_buf_putf(&c->out, "run  %" PRIu64 "..%" PRIu64 "  ", c->steps.from, c->end);
     put_hex(&c->out, run);
     lk_buf_puts(&c->out, "\n");
     if (c->world > 0)
@@ -120,19 +129,21 @@ static int run(struct digest_command *c)
         lk_buf_puts(&c->out, "{");
         json_digest(&c->out, false, "stream_digest", lk_digest_get(info.stream_digest));
         json_u64(&c->out, true, "from", c->steps.from);
-        json_u64(&c->out, true, "to", c->steps.to);
         json_u64(&c->out, true, "world", c->world);
         json_key(&c->out, true, "steps");
         lk_buf_puts(&c->out, "[");
     }
-    for (uint64_t from = c->steps.from; from < c->steps.to; from += CHUNK) {
+    for (uint64_t from = c->steps.from; from < c->steps.to && !c->ended; from += CHUNK) {
         uint64_t left = c->steps.to - from;
         status = do_chunk(c, from, from + (left < CHUNK ? left : CHUNK));
         if (status >= 0)
             return status;
     }
     put_end(c);
-    return output_flush(&c->out) && c->differ == 0 ? EXIT_WELL : EXIT_PROBLEM;
+    bool written = output_flush(&c->out);
+    if (c->ended)
+        (void)fprintf(stderr, "lanekeeper digest: %s\n", lanekeeper_error_text(c->handle));
+    return written && c->differ == 0 && !c->ended ? EXIT_WELL : EXIT_PROBLEM;
 }
 
 int cmd_digest(int argc, char **argv, const struct listener *listener)
@@ -148,7 +159,8 @@ int cmd_digest(int argc, char **argv, const struct listener *listener)
     const struct usage usage = {
         .synopsis = "digest FROM..TO [--world W] [OPTIONS]",
         .about = "Prints the digest of each step from FROM to TO, TO left out, and one of all of them:\n"
-                 "the XXH3-128 of the 16 bytes of each, in order. They depend on the stream alone.\n",
+                 "the XXH3-128 of the 16 bytes of each, in order. They depend on the stream alone.\n"
+                 "Of a stream that ends before TO those of the steps it has, and a problem is told.\n",
         .own = own, .shared = shared, .args_min = 1, .args_max = 1};
     int args;
     cli_options(&c.cli, shared);

@@ -1,6 +1,7 @@
 /* `lanekeeper verify`: files as they lie, and steps as they are served. */
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
+#include "client/cli/digests.h"
 #include "client/cli/index_dataset.h"
 #include "format/index.h"
 #include "host/counts.h"
@@ -26,6 +27,7 @@ struct verify {
     struct lanekeeper *served, *recomputed;
     struct lk_buf out, json; /* the report so far */
     uint64_t checked, bad;
+    struct lanekeeper *ended; /* whose stream has not all of the steps; its error text says so */
 };
 
 /* ---- the report: one line, or one object, a thing checked ---- */
@@ -57,6 +59,8 @@ static int report(struct verify *v)
         lk_buf_puts(&v->out, "{");
         json_u64(&v->out, false, "checked", v->checked);
         json_u64(&v->out, true, "bad", v->bad);
+        if (v->steps.to > 0)
+            json_bool(&v->out, true, "stream_ends", v->ended != NULL);
         json_key(&v->out, true, "results");
         lk_buf_puts(&v->out, "[");
         lk_buf_put(&v->out, v->json.data, v->json.len);
@@ -64,7 +68,10 @@ static int report(struct verify *v)
     } else {
         lk_buf_putf(&v->out, "%" PRIu64 " checked, %" PRIu64 " bad\n", v->checked, v->bad);
     }
-    return output_flush(&v->out) && v->bad == 0 ? EXIT_WELL : EXIT_PROBLEM;
+    bool written = output_flush(&v->out);
+    if (v->ended != NULL)
+        (void)fprintf(stderr, "lanekeeper verify: %s\n", lanekeeper_error_text(v->ended));
+    return written && v->bad == 0 && v->ended == NULL ? EXIT_WELL : EXIT_PROBLEM;
 }
 
 /* ---- files ---- */
@@ -283,16 +290,37 @@ static int same_digest(struct verify *v)
                     there, v->cli.config_path, here);
 }
 
+/* Where the streams end is a part of what they are. */
+static void compare_ends(struct verify *v, uint64_t to, uint64_t served, uint64_t recomputed)
+{
+    if (served < to || recomputed < to)
+        v->ended = served < to ? v->served : v->recomputed;
+    if (served == recomputed)
+        return;
+    char *detail = lk_format("%s ends after %" PRIu64 " steps, %s does not",
+                             served < recomputed ? "the served one" : "the recomputed one",
+                             served < recomputed ? served : recomputed,
+                             served < recomputed ? "the recomputed one" : "the served one");
+    note(v, "stream", "end", false, detail);
+    free(detail);
+}
+
 static int compare(struct verify *v, uint64_t from, uint64_t to)
 {
     uint8_t a[CHUNK * 16], b[CHUNK * 16];
-    enum lanekeeper_code code = lanekeeper_digest(v->served, from, to, a);
+    uint64_t served_end, end;
+    enum lanekeeper_code code = digests_get(v->served, from, to, a, &served_end);
     if (code != LANEKEEPER_OK)
         return cli_fail_call(&v->cli, v->served, (int)code);
-    code = lanekeeper_digest(v->recomputed, from, to, b);
+    code = digests_get(v->recomputed, from, to, b, &end);
     if (code != LANEKEEPER_OK)
         return cli_fail(&v->cli, (int)code, "recomputing: %s", lanekeeper_error_text(v->recomputed));
-    for (uint64_t step = from; step < to; step++) {
+    compare_ends(v, to, served_end, end);
+    if (v->bad == 0 && end == v->steps.from)
+        return cli_fail_call(&v->cli, v->served, LANEKEEPER_OUT_OF_RANGE);
+    if (served_end < end)
+        end = served_end;
+    for (uint64_t step = from; step < end; step++) {
         const uint8_t *served = a + (step - from) * 16, *recomputed = b + (step - from) * 16;
         char there[LK_DIGEST_HEX], here[LK_DIGEST_HEX], what[32];
         bool same = memcmp(served, recomputed, 16) == 0;
@@ -311,7 +339,7 @@ static int check_steps(struct verify *v)
     int status = connect_both(v);
     if (status < 0)
         status = same_digest(v);
-    for (uint64_t from = v->steps.from; status < 0 && from < v->steps.to; from += CHUNK) {
+    for (uint64_t from = v->steps.from; status < 0 && v->ended == NULL && from < v->steps.to; from += CHUNK) {
         uint64_t left = v->steps.to - from;
         status = compare(v, from, from + (left < CHUNK ? left : CHUNK));
     }

@@ -184,8 +184,22 @@ for world in 1 2 3 7 8; do
 done
 ok "more ranks than sequences are refused" says 1 'world size of 1 to 8' digest 0..1 $offline --world 9
 ok "digest answers a program" json digest 0..4 $offline --world 2 --json
-ok "a step beyond the end is a problem that says where the end is" \
-    says 1 'ends after [0-9]* steps' digest 0..4000 --config lk.yaml --stream once --offline
+once='--config lk.yaml --stream once --offline'
+ok "a step beyond the end is a problem that says where the end is" says 1 'ends after [0-9]* steps' digest 0..4000 $once
+end=$(sed -n 's/.*ends after \([0-9]*\) steps.*/\1/p' err)
+ok "and the steps that there are have been printed" bash -c '
+    [ $1 -gt 3 ] && [ "$(grep -c "^step " out)" = $1 ] && grep "^step $(($1 - 1)) " out && grep "^run  0\.\.$1 " out' - $end
+cp out once
+ok "as they are without those that there are not" then_holds 'cmp once out' run 0 digest 0..$end $once
+ok "also where every rank's cut is fetched" says 1 '^[0-9]* cuts of 2 ranks .* 0 steps differ' digest $((end - 2))..$((end + 2)) $once --world 2
+ok "for a program, too" then_holds "python3 -c 'import json
+d = json.load(open(\"out\"))
+assert d[\"stream_ends\"] and (d[\"from\"], d[\"to\"], len(d[\"steps\"])) == ($end - 1, $end, 1), d'" run 1 digest $((end - 1))..4000 $once --json
+ok "nothing but steps beyond the end is nothing" then_holds '[ ! -s out ] && grep "ends after" err' run 1 digest $end..$((end + 1)) $once
+ok "and an error for a program" json_error 1 OUT_OF_RANGE digest $end..$((end + 1)) $once --json
+ok "verify works the steps out that there are" says 1 "^$end checked, 0 bad" verify --steps 0..4000 $once
+ok "and says where the end is" grep "ends after $end steps" err
+ok "nothing but steps beyond the end is nothing there, too" says 1 "ends after $end steps" verify --steps $end..4000 $once
 
 # The oracle: a token of a byte tokenizer is a byte of the row's text, and 256 ends it.
 cat >oracle.py <<'EOF'
