@@ -3,6 +3,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/measure.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -144,7 +145,8 @@ int cmd_measure(int argc, char **argv, const struct listener *listener)
         .synopsis = "measure CONFIG [--stream NAME] [--dataset NAME] [--jobs N] [--again] [--json]",
         .about = "Measures every row whose tokens have not been counted yet, and keeps the counts where the\n"
                  "configuration says: daemons then find any step without reading what comes before it, and\n"
-                 "`lanekeeper explain` is exact. It may be stopped at any time, and goes on from there.\n"
+                 "`lanekeeper explain` is exact. It may be stopped at any time, with Ctrl-C too, keeps what it has\n"
+                 "measured, and goes on from there.\n"
                  "Says what each dataset is made of.\n",
         .own = own, .args_min = 0, .args_max = 1};
     int args;
@@ -154,8 +156,11 @@ int cmd_measure(int argc, char **argv, const struct listener *listener)
     if (args == 1)
         c.cli.config_path = argv[1];
     status = run(&c);
+    int stopped = c.result.stopped;
     measure_done(&c.result);
     cli_done(&c.cli);
     lk_buf_done(&c.out);
+    if (stopped != 0)
+        (void)raise(stopped); /* whoever waits, a loop of a shell for instance, is to see what ended it */
     return status;
 }

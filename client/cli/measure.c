@@ -5,10 +5,13 @@
 #include "host/loop.h"
 #include "host/pool.h"
 
+#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #define TASK_BYTES (512u << 10) /* of rows: some milliseconds of work */
@@ -27,6 +30,8 @@ struct run {
     struct pool *pool;
     struct pool_stream *pool_stream;
     struct loop_timer tick;
+    int signals;                 /* descriptor, or -1 */
+    sigset_t unblocked;          /* the mask before they were blocked */
     struct log log;
     struct progress progress;
     uint64_t all_bytes, done_bytes, done_rows;
@@ -198,6 +203,37 @@ static void pool_said(void *owner, int level, const char *event, const char *tex
     log_event(&run->log, LOG_LEVEL_WARN, "workers", event, "text", text, NULL);
 }
 
+/* Whoever is impatient sends a second one, which ends it at once. */
+static void signalled(void *owner)
+{
+    struct run *run = owner;
+    struct signalfd_siginfo info;
+    if (read(run->signals, &info, sizeof info) != sizeof info)
+        return;
+    loop_unwatch(run->loop, run->signals);
+    (void)sigprocmask(SIG_SETMASK, &run->unblocked, NULL);
+    run->result->stopped = (int)info.ssi_signo;
+    stop_with(run, LK_CANCELLED, "stopped by a signal");
+}
+
+/* Before any thread starts, so that all of them have them blocked. One that is ignored (nohup) stays so. */
+static enum lk_code watch_signals(struct run *run, struct lk_err *err)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct sigaction now;
+        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(&set, ends[i]);
+    }
+    if (sigprocmask(SIG_BLOCK, &set, &run->unblocked) != 0 ||
+        (run->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+        return lk_fail(err, LK_INTERNAL, "signalfd: %s", strerror(errno));
+    loop_watch(run->loop, run->signals, signalled, run);
+    return LK_OK;
+}
+
 static char *worker_beside(void)
 {
     char path[PATH_MAX];
@@ -304,6 +340,7 @@ static enum lk_code run_all(struct run *run, struct lk_err *err)
         return lk_fail(err, LK_FAILED_PRECONDITION,
                        "%s keeps no counts: runtime.counts.size is 0", run->config->path);
     LK_TRY(open_streams(run, err));
+    LK_TRY(watch_signals(run, err));
     LK_TRY(counts_open(&counts, &run->counts, err));
     LK_TRY(find_datasets(run, err));
     enum lk_code code = work(run, err);
@@ -322,6 +359,7 @@ enum lk_code measure_run(const struct lk_config *config, const struct measure_op
                       .options = options,
                       .result = result,
                       .loop = loop_new(err),
+                      .signals = -1,
                       .log = {.level = LOG_LEVEL_WARN}};
     run.pool_stream = lk_zalloc(config->n_streams, sizeof *run.pool_stream);
     progress_init(&run.progress, "measure");
@@ -329,12 +367,19 @@ enum lk_code measure_run(const struct lk_config *config, const struct measure_op
     progress_done(&run.progress);
     if (run.counts != NULL)
         counts_stats(run.counts, &stats);
-    if (code == LK_OK && stats.failed > 0)
+    if (code == LK_CANCELLED && result->stopped != 0)
+        (void)lk_fail(err, code, "stopped by SIG%s; the counts of %llu rows are kept, and it goes on from there when it is "
+                                 "called again", sigabbrev_np(result->stopped), (unsigned long long)(result->measured - stats.dropped));
+    if ((code == LK_OK || code == LK_CANCELLED) && stats.failed > 0)
         code = lk_fail(err, LK_RESOURCE_EXHAUSTED, "%s: %llu counts files could not be written",
                        config->runtime.counts_dir, (unsigned long long)stats.failed);
     result->wrong = stats.wrong;
     counts_close(run.counts);
     loop_free(run.loop);
+    if (run.signals >= 0) {
+        (void)close(run.signals);
+        (void)sigprocmask(SIG_SETMASK, &run.unblocked, NULL);
+    }
     free(run.set);
     free(run.pool_stream);
     return code;

@@ -1,7 +1,7 @@
 /*
  * Measuring datasets ahead of time: every row whose counts are not known is measured by worker processes of
- * the command's own, and kept in the counts cache. What was kept outlives the command, however it ends, but
- * for some seconds of work; the next one goes on from there.
+ * the command's own, and kept in the counts cache: all that was measured when it ends in order, also by
+ * SIGINT, SIGTERM or SIGHUP, and but for some seconds of work when it is killed. The next one goes on from there.
  */
 #ifndef LK_CLIENT_CLI_MEASURE_H
 #define LK_CLIENT_CLI_MEASURE_H
@@ -34,10 +34,11 @@ struct measure_result {
     uint32_t n;
     uint64_t measured;        /* rows */
     uint64_t wrong;           /* of them, contradicted what was kept: named on standard error */
+    int stopped;              /* the signal that ended it, or 0 */
 };
 
 /*
- * NOT_FOUND: no such dataset. A row that cannot be measured, by the recipe's rules, or that crashes three
+ * NOT_FOUND: no such dataset. CANCELLED: stopped by a signal. A row that cannot be measured, by the recipe's rules, or that crashes three
  * workers, ends it, and is named. Progress is written to standard error. measure_done in any case.
  */
 enum lk_code measure_run(const struct lk_config *config, const struct measure_options *options,

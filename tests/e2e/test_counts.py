@@ -6,6 +6,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -418,12 +419,51 @@ def measure_stopped(box):
     lk.check(again.returncode == 1 and any(re.search(r": (\d{3,}) of 2000 rows", t) for t in left), "what was measured before it is kept", left)
 
 
-def measure_crash(box):
-    """A row that crashes its process is named; what else was measured is kept."""
+def faulty_tool(box):
+    """The tool with a worker that has faults."""
     (box.path / "bin").mkdir()
     for name in ("lanekeeper", "lanekeeperd"):
         shutil.copy(box.build / name, box.path / "bin" / name)
     (box.path / "bin" / "lanekeeper-worker").symlink_to(box.build / "tests" / "lanekeeper-worker-faults")
+    return box.path / "bin" / "lanekeeper"
+
+
+def measure_interrupted(box):
+    """Ctrl-C, at any time, keeps what was measured, and is what ends the command."""
+    tool = faulty_tool(box)
+    texts = lk.prose(12, 2000, 100)
+    texts[1990] = "a row that is SLOW"
+    box.dataset("slow", texts)
+    stream = {**box.mixed(), "datasets": {"slow": {"path": "slow"}}}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        name = number.name.lower()
+        config = box.config(stream, name, counts={"dir": f"{name}-counts"})
+        if number == signal.SIGINT:
+            box.index(config)
+        asleep = box.path / f"{name}-asleep"
+        running = subprocess.Popen([tool, "measure", config, "--jobs", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=box.environment({"LK_FAULT_SLOW_TEXT": "SLOW", "LK_FAULT_SLOW_MS": "60000", "LK_FAULT_SLOW_ONCE": str(asleep)}))
+        lk.wait_until(asleep.exists, lk.ANSWER_S, "the slow row, which is not in the first task")
+        time.sleep(0.2)
+        running.send_signal(number)
+        out, err = running.communicate(timeout=lk.ANSWER_S)
+        lk.same((running.returncode, out), (-number, ""), f"{number.name} ends it")
+        kept = re.search(rf"stopped by {number.name}; the counts of (\d+) rows are kept", err)
+        said = measured(box, config)
+        lk.check(kept and 1000 <= int(kept.group(1)) < 2000 and said["datasets"][0]["rows_known_before"] == int(kept.group(1)),
+                 f"{number.name}: what was measured is kept, and the next one goes on from there", (err[-300:], said["datasets"][0]["rows_known_before"]))
+    ignored = box.config(stream, "ignored", counts={"dir": "ignored-counts"})
+    asleep = box.path / "ignored-asleep"
+    running = subprocess.Popen(["nohup", tool, "measure", ignored, "--jobs", "1"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env=box.environment({"LK_FAULT_SLOW_TEXT": "SLOW", "LK_FAULT_SLOW_MS": "1000", "LK_FAULT_SLOW_ONCE": str(asleep)}))
+    lk.wait_until(asleep.exists, lk.ANSWER_S, "the slow row")
+    running.send_signal(signal.SIGHUP)
+    lk.same(running.wait(lk.ANSWER_S), 0, "nohup: SIGHUP ends nothing")
+
+
+def measure_crash(box):
+    """A row that crashes its process is named; what else was measured is kept."""
+    tool = faulty_tool(box)
     texts = lk.prose(12, 1000, 200)
     texts[613] = "a row that is POISON"
     stream = {**box.mixed(), "datasets": {"poison": {"path": "poison"}}}
@@ -431,7 +471,7 @@ def measure_crash(box):
     for rule, status in (("error", 1), ("drop", 0)):
         config = box.config({**stream, "on_crash": rule}, rule)
         box.index(config)
-        done = subprocess.run([box.path / "bin" / "lanekeeper", "measure", config, "--json", "--jobs", "2"], capture_output=True,
+        done = subprocess.run([tool, "measure", config, "--json", "--jobs", "2"], capture_output=True,
                               text=True, env=box.environment({"LK_FAULT_CRASH_TEXT": "POISON"}), timeout=lk.ANSWER_S)
         lk.check(done.returncode == status, f"on_crash {rule}: exit status {status}", (done.returncode, done.stderr[-300:]))
         lk.check("row 613" in done.stderr, f"on_crash {rule}: the row is named", done.stderr[-500:])
@@ -505,4 +545,5 @@ def exact(box):
 
 
 if __name__ == "__main__":
-    lk.main([present, damage, stale, shared, killed, wrong, wrong_and_saved, wrong_elsewhere, full, measure, measure_stopped, measure_crash, exact])
+    lk.main([present, damage, stale, shared, killed, wrong, wrong_and_saved, wrong_elsewhere, full, measure, measure_stopped, measure_interrupted,
+             measure_crash, exact])
