@@ -1,11 +1,12 @@
 #include "client/cli/commands.h"
 
 #include "base/json.h"
+#include "client/cli/memory.h"
 #include "client/cli/output.h"
-#include "config/budget.h"
 #include "config/canonical.h"
 #include "config/config.h"
 #include "config/scalar.h"
+#include "host/footprint.h"
 #include "host/stream.h"
 #include "store/file.h"
 #include "store/list.h"
@@ -25,6 +26,7 @@ struct report {
 struct check {
     const char *file;
     struct lk_config config;
+    struct machine_memory there;
     struct report *report; /* [config.n_streams] */
     char **problem;
     size_t n_problems;
@@ -38,6 +40,7 @@ static void check_done(struct check *check)
         free(check->problem[i]);
     free(check->report);
     free(check->problem);
+    machine_memory_done(&check->there);
     lk_config_done(&check->config);
 }
 
@@ -113,6 +116,19 @@ static void check_token_file(struct check *check)
     lk_source_close(source);
 }
 
+/* Adds to the configuration's own notes. */
+static void check_memory(struct check *check)
+{
+    struct lk_buf notes = {0};
+    struct lk_err err;
+    lk_buf_puts(&notes, check->config.notes);
+    if (footprint_check(&check->config, &check->there, &notes, &err) != LK_OK)
+        add_problem(check, &err);
+    free(check->config.notes);
+    check->config.notes = lk_strdup(lk_buf_cstr(&notes));
+    lk_buf_done(&notes);
+}
+
 static void run_check(struct check *check)
 {
     struct lk_err err;
@@ -124,6 +140,8 @@ static void run_check(struct check *check)
     for (uint32_t i = 0; i < check->config.n_streams; i++)
         check_stream(check, i);
     check_token_file(check);
+    machine_memory_read("", &check->there);
+    check_memory(check);
 }
 
 /* ---- shared pieces of both outputs ---- */
@@ -205,17 +223,7 @@ static void text_stream(struct lk_buf *out, const struct check *check, const str
     lk_buf_putf(out, "stream %s\n", recipe->name);
     for (uint32_t d = 0; d < recipe->n_datasets; d++)
         text_dataset(out, report, d, sum);
-    lk_buf_puts(out, "  largest step  ");
-    put_bytes(out, lk_recipe_step_bytes(recipe));
-    lk_buf_puts(out, " of tokens; ");
-    put_bytes(out, lk_recipe_step_bytes(recipe) * check->config.runtime.prefetch_steps);
-    lk_buf_puts(out, " prefetched, of an arena of ");
-    put_bytes(out, check->config.runtime.arena_bytes);
-    lk_buf_puts(out, "\n  buffers       about ");
-    put_bytes(out, lk_recipe_state_bytes(recipe));
-    lk_buf_putf(out, " in all %u lanes, of ", recipe->lanes);
-    put_bytes(out, check->config.runtime.state_bytes);
-    lk_buf_puts(out, "\n");
+    put_stream_memory(out, &check->config, recipe);
     text_digests(out, report);
     lk_recipe_canonical(recipe, &order, &batch);
     lk_buf_puts(out, "  canonical recipe\n");
@@ -230,6 +238,8 @@ static void text_check(struct lk_buf *out, const struct check *check)
 {
     for (uint32_t i = 0; check->report != NULL && i < check->config.n_streams; i++)
         text_stream(out, check, &check->report[i]);
+    if (check->report != NULL)
+        put_memory(out, &check->config, &check->there);
     if (check->config.notes != NULL && check->config.notes[0] != '\0')
         lk_buf_putf(out, "notes\n%s", check->config.notes);
 }
@@ -263,7 +273,7 @@ static void json_dataset(struct lk_buf *out, const struct report *report, uint32
     lk_buf_puts(out, "}");
 }
 
-static void json_stream(struct lk_buf *out, const struct report *report)
+static void json_stream(struct lk_buf *out, const struct check *check, const struct report *report)
 {
     const struct lk_recipe *recipe = report->recipe;
     struct lk_buf order = {0}, batch = {0};
@@ -279,9 +289,10 @@ static void json_stream(struct lk_buf *out, const struct report *report)
     json_text(out, false, "canonical", lk_buf_cstr(&order));
     lk_buf_puts(out, ",");
     json_text(out, false, "batches", lk_buf_cstr(&batch));
-    lk_buf_putf(out, ",\"step_bytes\":%llu,\"state_bytes\":%llu,\"datasets\":[",
-                (unsigned long long)lk_recipe_step_bytes(recipe),
-                (unsigned long long)lk_recipe_state_bytes(recipe));
+    json_key(out, true, "memory");
+    json_stream_memory(out, &check->config, recipe);
+    json_key(out, true, "datasets");
+    lk_buf_puts(out, "[");
     for (uint32_t d = 0; d < recipe->n_datasets; d++)
         json_dataset(out, report, d, sum);
     lk_buf_puts(out, "]}");
@@ -303,9 +314,14 @@ static void json_check(struct lk_buf *out, const struct check *check)
     lk_buf_puts(out, ",\"streams\":[");
     for (uint32_t i = 0; check->report != NULL && i < check->config.n_streams; i++) {
         lk_buf_puts(out, i > 0 ? "," : "");
-        json_stream(out, &check->report[i]);
+        json_stream(out, check, &check->report[i]);
     }
-    lk_buf_puts(out, "]}\n");
+    lk_buf_puts(out, "]");
+    if (check->report != NULL) {
+        json_key(out, true, "memory_of_all");
+        json_memory(out, &check->config, &check->there);
+    }
+    lk_buf_puts(out, "}\n");
 }
 
 /* ---- the command ---- */

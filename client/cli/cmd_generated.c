@@ -36,10 +36,10 @@ int cmd_completion(int argc, char **argv, const struct listener *listener)
 
 int cmd_man(int argc, char **argv, const struct listener *listener)
 {
-    static const char *const words[] = {"lanekeeper.1", "lanekeeperd.8", "lanekeeper.yaml.5", NULL};
-    static generate *const makes[] = {manual_lanekeeper, manual_lanekeeperd, manual_yaml};
+    static const char *const words[] = {"lanekeeper.1", "lanekeeperd.8", "lanekeeper-worker.8", "lanekeeper.yaml.5", NULL};
+    static generate *const makes[] = {manual_lanekeeper, manual_lanekeeperd, manual_worker, manual_yaml};
     const struct usage usage = {
-        .synopsis = "man lanekeeper.1 | lanekeeperd.8 | lanekeeper.yaml.5",
+        .synopsis = "man lanekeeper.1 | lanekeeperd.8 | lanekeeper-worker.8 | lanekeeper.yaml.5",
         .about = "Prints a manual page for man -l.\n",
         .args_min = 1, .args_max = 1, .words = words};
     int args;

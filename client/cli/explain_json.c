@@ -1,5 +1,6 @@
 #include "client/cli/explain.h"
 
+#include "client/cli/memory.h"
 #include "core/plan.h"
 
 #include <string.h>
@@ -146,22 +147,15 @@ static void json_exact(struct explain *e)
     lk_buf_puts(out, "]}");
 }
 
-static void json_memory(struct explain *e)
+static void json_memories(struct explain *e)
 {
-    const struct lk_runtime *runtime = &e->cli.config.runtime;
-    struct lk_buf *out = &e->out;
-    json_key(out, true, "memory");
-    lk_buf_puts(out, "{");
-    json_u64(out, false, "lane_state_bytes", e->facts.lane_bytes);
-    json_u64(out, true, "cursor_state_bytes", e->facts.lane_bytes * e->stream.recipe->lanes);
-    json_u64(out, true, "cursors_max", runtime->cursors_max);
-    json_u64(out, true, "arena_bytes", runtime->arena_bytes);
-    json_u64(out, true, "step_bytes", e->facts.step_bytes);
-    json_u64(out, true, "prefetch_steps", runtime->prefetch_steps);
-    json_u64(out, true, "cache_bytes", runtime->cache_bytes);
-    json_u64(out, true, "snapshot_files",
-             runtime->snapshot_every == 0 ? 0 : (uint64_t)runtime->snapshot_keep * e->stream.recipe->lanes);
-    lk_buf_puts(out, "}");
+    struct machine_memory there;
+    machine_memory_read("", &there);
+    json_key(&e->out, true, "memory");
+    json_stream_memory(&e->out, &e->cli.config, e->stream.recipe);
+    json_key(&e->out, true, "memory_of_all");
+    json_memory(&e->out, &e->cli.config, &there);
+    machine_memory_done(&there);
 }
 
 void explain_json(struct explain *e)
@@ -194,6 +188,6 @@ void explain_json(struct explain *e)
     json_u64(out, true, "filters", recipe->n_filters);
     json_end(e);
     json_exact(e);
-    json_memory(e);
+    json_memories(e);
     lk_buf_puts(out, "}\n");
 }

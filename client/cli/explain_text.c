@@ -1,5 +1,6 @@
 #include "client/cli/explain.h"
 
+#include "client/cli/memory.h"
 #include "core/plan.h"
 
 #include <inttypes.h>
@@ -19,13 +20,6 @@ static void count(struct lk_buf *out, const char *before, uint64_t n, const char
 {
     lk_buf_puts(out, before);
     put_count(out, n);
-    lk_buf_puts(out, after);
-}
-
-static void size(struct lk_buf *out, const char *before, uint64_t bytes, const char *after)
-{
-    lk_buf_puts(out, before);
-    put_bytes(out, bytes);
     lk_buf_puts(out, after);
 }
 
@@ -331,26 +325,24 @@ static void text_exact(struct explain *e)
         text_exact_dataset(e, d);
 }
 
-static void text_memory(struct explain *e)
+static void text_memories(struct explain *e)
 {
     const struct lk_runtime *runtime = &e->cli.config.runtime;
     const struct lk_recipe *recipe = e->stream.recipe;
     struct lk_buf *out = &e->out;
-    size(out, "\nmemory, at most\n  state      ", e->facts.lane_bytes, " a lane, ");
-    size(out, "", e->facts.lane_bytes * recipe->lanes, " a cursor");
-    lk_buf_putf(out, ", of which this stream has at most %u\n", runtime->cursors_max);
-    size(out, "  arena      ", runtime->arena_bytes, " of tokens, for all streams\n");
-    size(out, "  batches    ", e->facts.step_bytes, " a step (");
-    size(out, "", (uint64_t)e->stream.batch_max * recipe->sequence * 4, " of tokens, the rest only as far "
-                                                                        "as it is used)");
-    lk_buf_putf(out, "; %u steps are made ahead\n", runtime->prefetch_steps);
-    size(out, "  cache      ", runtime->cache_bytes, " of decompressed shards, in all workers together\n");
+    lk_buf_puts(out, "\nmemory of this stream\n");
+    put_stream_memory(out, &e->cli.config, recipe);
     if (runtime->snapshot_every == 0) {
-        lk_buf_puts(out, "  snapshots  none are written\n");
-        return;
+        lk_buf_puts(out, "  snapshots   none are written\n");
+    } else {
+        count(out, "  snapshots   on disk: every ", runtime->snapshot_every, " steps, ");
+        count(out, "", (uint64_t)runtime->snapshot_keep * recipe->lanes, " files, each smaller than a lane's buffers\n");
     }
-    count(out, "  snapshots  on disk: every ", runtime->snapshot_every, " steps, ");
-    count(out, "", (uint64_t)runtime->snapshot_keep * recipe->lanes, " files, each smaller than a lane's state\n");
+    struct machine_memory there;
+    machine_memory_read("", &there);
+    lk_buf_puts(out, "\n");
+    put_memory(out, &e->cli.config, &there);
+    machine_memory_done(&there);
 }
 
 void explain_text(struct explain *e)
@@ -361,5 +353,5 @@ void explain_text(struct explain *e)
     text_stages(e);
     text_end(e);
     text_exact(e);
-    text_memory(e);
+    text_memories(e);
 }

@@ -1,9 +1,7 @@
 #include "client/cli/facts.h"
 
 #include "client/cli/rows.h"
-#include "core/lane.h"
 #include "core/steps.h"
-#include "host/slots.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -186,24 +184,10 @@ static void plan_facts(const struct stream *stream, uint32_t d, struct facts_dat
         facts->row_bytes += stream->index[d].row_bytes[row];
 }
 
-/* As the daemon lays a step out; asked of the code that does it. */
-static uint64_t step_bytes(const struct stream *stream)
-{
-    struct slots *slots;
-    struct lk_err err;
-    if (slots_open(0, 1, 1, stream->batch_max, stream->recipe->sequence, &slots, &err) != LK_OK)
-        return 0;
-    uint64_t bytes = slots_bytes(slots);
-    slots_close(slots);
-    return bytes;
-}
-
 void facts_of(const struct stream *stream, uint32_t want, struct facts *ret_facts)
 {
     struct facts facts = {.stream = stream, .n = stream->recipe->n_datasets, .estimated = true};
     facts.dataset = lk_zalloc(facts.n, sizeof *facts.dataset);
-    facts.lane_bytes = lane_bound(&stream->plan);
-    facts.step_bytes = step_bytes(stream);
     for (uint32_t d = 0; d < facts.n; d++) {
         plan_facts(stream, d, &facts.dataset[d]);
         sample(stream, d, want, &facts.dataset[d]);

@@ -33,8 +33,6 @@ struct facts {
     uint64_t weights;                 /* sum */
     uint32_t n;
     struct facts_dataset *dataset;    /* [n] */
-    uint64_t lane_bytes;              /* most that a lane's state takes */
-    uint64_t step_bytes;              /* of a step in batch memory, at most */
     bool estimated;                   /* every dataset was sampled, and kept something */
     uint64_t steps, tokens;           /* finite and estimated: of the whole stream */
     const char *ends_by;              /* finite: the dataset that ends it first, or NULL: all are used up */

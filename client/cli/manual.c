@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "config/keys.h"
 #include "host/arguments.h"
+#include "proto/worker_arguments.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +159,7 @@ void manual_lanekeeper(struct lk_buf *out)
     lk_buf_puts(out, ".SH EXAMPLES\n.EX\nlanekeeper init data\nlanekeeper index lanekeeper.yaml\n"
                      "lanekeeper explain lanekeeper.yaml\nlanekeeperd lanekeeper.yaml &\nlanekeeper top lanekeeper.yaml\n"
                      "lanekeeper peek 0 \\-\\-config lanekeeper.yaml\n.EE\n"
-                     ".SH SEE ALSO\n.BR lanekeeper.yaml (5),\n.BR lanekeeperd (8)\n");
+                     ".SH SEE ALSO\n.BR lanekeeper.yaml (5),\n.BR lanekeeperd (8),\n.BR lanekeeper\\-worker (8)\n");
 }
 
 /* ---- lanekeeperd.8 ---- */
@@ -189,7 +190,42 @@ void manual_lanekeeperd(struct lk_buf *out)
     put_lines(out, "could not start or go on: standard error has the reason");
     put_term(out, "2", NULL);
     put_lines(out, "wrong arguments");
-    lk_buf_puts(out, ".SH SEE ALSO\n.BR lanekeeper (1),\n.BR lanekeeper.yaml (5)\n");
+    lk_buf_puts(out, ".SH SEE ALSO\n.BR lanekeeper (1),\n.BR lanekeeper\\-worker (8),\n.BR lanekeeper.yaml (5)\n");
+}
+
+/* ---- lanekeeper-worker.8 ---- */
+
+void manual_worker(struct lk_buf *out)
+{
+    put_head(out, "lanekeeper-worker", 8, "read and tokenise rows for a lanekeeperd");
+    lk_buf_puts(out, ".SH SYNOPSIS\n");
+    put_lines(out, worker_synopsis);
+    lk_buf_puts(out, ".SH DESCRIPTION\n");
+    put_lines(out, worker_about);
+    lk_buf_puts(out, ".PP\n");
+    put_lines(out, "A daemon starts the workers of its own machine by itself (`runtime.workers`). On other machines they are "
+                   "started by hand, as many as there are processors to spare, for a daemon whose configuration has "
+                   "`runtime.workers_listen` and `runtime.worker_token_file`. The data and the tokenizer must have the same "
+                   "paths there. Workers keep nothing: they may come, go and be killed at any time, and no batch "
+                   "depends on it.");
+    lk_buf_puts(out, ".SH OPTIONS\n");
+    for (const struct worker_argument *row = worker_arguments(); row->name != NULL; row++) {
+        char *name = lk_format("--%s", row->name);
+        put_term(out, name, row->value);
+        put_lines(out, row->help);
+        free(name);
+    }
+    put_term(out, "--help", NULL);
+    put_lines(out, "says this");
+    lk_buf_puts(out, ".SH EXIT STATUS\n");
+    put_term(out, "0", NULL);
+    put_lines(out, "the daemon ended");
+    put_term(out, "1", NULL);
+    put_lines(out, "refused by the daemon, or it was gone for longer than `--reconnect`: standard error has the reason");
+    put_term(out, "2", NULL);
+    put_lines(out, "wrong arguments");
+    lk_buf_puts(out, ".SH EXAMPLES\n.EX\nlanekeeper\\-worker \\-\\-connect tcp://trainer\\-0:7100 \\-\\-token\\-file worker.token\n.EE\n"
+                     ".SH SEE ALSO\n.BR lanekeeper.yaml (5),\n.BR lanekeeperd (8)\n");
 }
 
 /* ---- lanekeeper.yaml.5 ---- */

@@ -8,6 +8,7 @@
 
 void manual_lanekeeper(struct lk_buf *out);  /* lanekeeper.1 */
 void manual_lanekeeperd(struct lk_buf *out); /* lanekeeperd.8 */
+void manual_worker(struct lk_buf *out);      /* lanekeeper-worker.8 */
 void manual_yaml(struct lk_buf *out);        /* lanekeeper.yaml.5 */
 
 #endif

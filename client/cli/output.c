@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/utf8.h"
+#include "config/scalar.h"
 #include "store/file.h"
 
 #include <errno.h>
@@ -98,18 +99,7 @@ void put_count(struct lk_buf *out, uint64_t n)
 
 void put_bytes(struct lk_buf *out, uint64_t bytes)
 {
-    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    unsigned u = 0;
-    uint64_t below = 0; /* tenths of the unit */
-    while (bytes >= 1024 && u < 6) {
-        below = bytes % 1024 * 10 / 1024;
-        bytes /= 1024;
-        u++;
-    }
-    if (u == 0)
-        lk_buf_putf(out, "%" PRIu64 " B", bytes);
-    else
-        lk_buf_putf(out, "%" PRIu64 ".%" PRIu64 " %s", bytes, below, unit[u]);
+    lk_put_about(out, bytes);
 }
 
 void put_percent(struct lk_buf *out, uint64_t part, uint64_t whole)

@@ -2,6 +2,7 @@
 
 #include "config/config.h"
 #include "config/scalar.h"
+#include "core/lane.h"
 
 #include <stdio.h>
 
@@ -39,7 +40,7 @@ static uint64_t stage_bytes(const struct lk_recipe *recipe, const struct lk_stag
 }
 
 /* At most 2^12 lanes × 2^12 groups × 2^27 bytes: fits. */
-uint64_t lk_recipe_state_bytes(const struct lk_recipe *recipe)
+static uint64_t usual_bytes(const struct lk_recipe *recipe)
 {
     uint64_t lane = DATASET_BYTES * recipe->n_datasets;
     bool packed = false;
@@ -48,6 +49,13 @@ uint64_t lk_recipe_state_bytes(const struct lk_recipe *recipe)
         packed = packed || recipe->stage[i].kind == LK_STAGE_PACK;
     }
     return lane * recipe->lanes;
+}
+
+struct lk_state_bytes lk_recipe_state_bytes(const struct lk_recipe *recipe)
+{
+    uint64_t usual = usual_bytes(recipe), most = lane_bound(recipe) * recipe->lanes;
+    /* The bound knows nothing of what the allocator puts around small pieces; the estimate does. */
+    return (struct lk_state_bytes){usual, most > usual ? most : usual};
 }
 
 static enum lk_code fail_budget(struct lk_reading *r, const struct lk_yaml *at, const char *what,
@@ -68,7 +76,7 @@ enum lk_code lk_check_budgets(struct lk_reading *r, const struct lk_yaml *at,
     uint64_t state = 0;
     for (uint32_t s = 0; s < config->n_streams; s++) {
         uint64_t step = STEPS_AT_ONCE * lk_recipe_step_bytes(&config->stream[s]);
-        state += lk_recipe_state_bytes(&config->stream[s]) * runtime->cursors_max;
+        state += usual_bytes(&config->stream[s]) * runtime->cursors_max;
         if (step > runtime->arena_bytes) {
             char what[160];
             (void)snprintf(what, sizeof what, "arena: expected room for four steps of stream \"%s\"",

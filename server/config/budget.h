@@ -12,9 +12,16 @@ struct lk_config;
 /* Token ids of the largest step: sequences × tokens × 4 bytes. */
 uint64_t lk_recipe_step_bytes(const struct lk_recipe *recipe);
 
-/* About what the descriptors of all lanes of one cursor take, buffers full: an estimate from the
- * sizes of buffers, pools, groups and datasets. Tokens are not in it: they are the arena's. */
-uint64_t lk_recipe_state_bytes(const struct lk_recipe *recipe);
+/*
+ * What the descriptors of all lanes of one cursor take, buffers full. Tokens are not in it: they are the
+ * arena's. `usual`: an estimate from the sizes of buffers, pools, groups and datasets, with documents of
+ * usual lengths; it is what `state` is held against. `most`: were every document one token long, so that
+ * a sequence has as many descriptors as tokens; nothing takes more.
+ */
+struct lk_state_bytes {
+    uint64_t usual, most;
+};
+struct lk_state_bytes lk_recipe_state_bytes(const struct lk_recipe *recipe);
 
 /* Steps have to fit `arena`, states `state`: otherwise the memory would be asked for and not be there. */
 enum lk_code lk_check_budgets(struct lk_reading *r, const struct lk_yaml *at,

@@ -203,7 +203,8 @@ static const struct lk_key keys[] = {
      .offset = R(worker_token_file), .help = "file with the secret that such workers must show"},
     {.path = "runtime.arena", .type = LK_KEY_SIZE, .def = "512MiB", .min = 1u << 20, .max = TERA,
      .offset = R(arena_bytes),
-     .help = "memory for tokens, and for ready batches, which take at most half of it; whatever the buffers"},
+     .help = "memory for tokens, and for ready batches, which take at most half of it; whatever the buffers. It is not in "
+             "/dev/shm. More than the machine, or the control group, has is refused at start"},
     {.path = "runtime.state", .type = LK_KEY_SIZE, .def = "4GiB", .min = 1u << 20, .max = TERA,
      .offset = R(state_bytes),
      .help = "memory for the lanes' buffers when they are full, in all cursors: descriptors, not "

@@ -178,3 +178,19 @@ void lk_put_duration(struct lk_buf *out, uint64_t ms)
 {
     put_unit(out, ms, duration_units, COUNT(duration_units));
 }
+
+void lk_put_about(struct lk_buf *out, uint64_t bytes)
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    unsigned u = 0;
+    uint64_t below = 0; /* tenths of the unit */
+    while (bytes >= 1024 && u < 6) {
+        below = bytes % 1024 * 10 / 1024;
+        bytes /= 1024;
+        u++;
+    }
+    if (u == 0)
+        lk_buf_putf(out, "%llu B", (unsigned long long)bytes);
+    else
+        lk_buf_putf(out, "%llu.%llu %s", (unsigned long long)bytes, (unsigned long long)below, unit[u]);
+}

@@ -28,4 +28,7 @@ const char *lk_scalar_weight(const char *text, uint64_t *ret_nano);
 void lk_put_size(struct lk_buf *out, uint64_t bytes);
 void lk_put_duration(struct lk_buf *out, uint64_t ms);
 
+/* For people, cut to tenths of the unit: "512 B", "1.4 MiB". */
+void lk_put_about(struct lk_buf *out, uint64_t bytes);
+
 #endif

@@ -56,9 +56,9 @@ static const struct seq_ops *ops_of(const struct lk_stage_recipe *stage)
     return seq_table[SEQ_EXACT];
 }
 
-static struct seq_params params_of(const struct lk_plan *plan, uint32_t lane, uint32_t i)
+/* What the recipe alone says of a stage. */
+static struct seq_params params_of(const struct lk_recipe *recipe, uint32_t i)
 {
-    const struct lk_recipe *recipe = plan->recipe;
     const struct lk_stage_recipe *stage = &recipe->stage[i];
     struct seq_params params = {
         .sequence = recipe->sequence,
@@ -66,11 +66,9 @@ static struct seq_params params_of(const struct lk_plan *plan, uint32_t lane, ui
         .buffer = stage->buffer,
         .pool = stage->pool,
         .groups = stage->groups,
-        .group_of = plan->group_of,
         .best = stage->algorithm == LK_PACK_BEST_FIT,
         .pad_tail = recipe->tail == LK_TAIL_PAD,
-        .key = plan_stage_key(plan, i, lane),
-        .bounds = {.datasets = recipe->n_datasets, .rows = plan->rows},
+        .bounds = {.datasets = recipe->n_datasets},
     };
     for (uint32_t before = 0; before < i; before++)
         params.packed |= recipe->stage[before].kind == LK_STAGE_PACK;
@@ -79,8 +77,11 @@ static struct seq_params params_of(const struct lk_plan *plan, uint32_t lane, ui
 
 static void link_init(struct lk_lane *lane, uint32_t i)
 {
-    struct seq_params params = params_of(lane->plan, lane->number, i);
+    struct seq_params params = params_of(lane->plan->recipe, i);
     struct link *link = &lane->link[i];
+    params.group_of = lane->plan->group_of;
+    params.key = plan_stage_key(lane->plan, i, lane->number);
+    params.bounds.rows = lane->plan->rows;
     link->ops = ops_of(&lane->plan->recipe->stage[i]);
     link->stage = lk_zalloc(1, link->ops->size);
     link->ops->init(link->stage, &params);
@@ -279,12 +280,12 @@ void lane_check(const struct lk_lane *lane)
     LK_CHECK(totals.tokens_in == totals.tokens_out + totals.pack.lost + totals.waiting);
 }
 
-uint64_t lane_bound(const struct lk_plan *plan)
+uint64_t lane_bound(const struct lk_recipe *recipe)
 {
-    uint64_t bytes = sizeof(struct lk_lane) + source_bound(plan);
-    for (uint32_t i = 0; i < plan->recipe->n_stages; i++) {
-        const struct seq_ops *ops = ops_of(&plan->recipe->stage[i]);
-        struct seq_params params = params_of(plan, 0, i);
+    uint64_t bytes = sizeof(struct lk_lane) + source_bound(recipe->n_datasets);
+    for (uint32_t i = 0; i < recipe->n_stages; i++) {
+        const struct seq_ops *ops = ops_of(&recipe->stage[i]);
+        struct seq_params params = params_of(recipe, i);
         bytes += ops->size + ops->bound(&params);
     }
     return bytes;

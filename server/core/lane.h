@@ -57,7 +57,7 @@ enum lk_code lane_load(struct lk_lane *lane, const void *bytes, size_t n, struct
 /* Walks every invariant by LK_CHECK; for tests and the simulator. */
 void lane_check(const struct lk_lane *lane);
 
-/* Bytes a lane of this plan allocates at most, were every record one token long. */
-uint64_t lane_bound(const struct lk_plan *plan);
+/* Bytes a lane of this recipe allocates at most, were every record one token long. */
+uint64_t lane_bound(const struct lk_recipe *recipe);
 
 #endif

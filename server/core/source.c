@@ -101,11 +101,11 @@ void source_free(struct source *s)
     free(s);
 }
 
-uint64_t source_bound(const struct lk_plan *plan)
+uint64_t source_bound(uint32_t datasets)
 {
     uint64_t row = sizeof(uint64_t) + sizeof(struct lk_row_measure);
     uint64_t draw = sizeof(struct draw) + UINT64_C(1) * LK_SLICES_MAX * LK_SLICE_ROWS_MAX * row;
-    return sizeof(struct source) + plan->recipe->n_datasets * draw;
+    return sizeof(struct source) + datasets * draw;
 }
 
 /* Planning ahead ---------------------------------------------------------------------------- */

@@ -89,7 +89,7 @@ uint32_t source_epoch(const struct source *source, uint32_t dataset);
 uint32_t source_take_dropped(struct source *source, struct lk_dropped *ret_rows, uint32_t max);
 
 /* Bytes it allocates at most, but for the list of dropped rows, which its reader keeps short. */
-uint64_t source_bound(const struct lk_plan *plan);
+uint64_t source_bound(uint32_t datasets);
 
 void source_save(const struct source *source, struct lk_buf *out);
 void source_load(struct source *source, struct lk_reader *in); /* on a new one; sets in->bad */

@@ -4,6 +4,7 @@
 #include "config/config.h"
 #include "core/steps.h"
 #include "host/engine.h"
+#include "host/footprint.h"
 #include "host/log.h"
 #include "host/loop.h"
 #include "rpc/http.h"
@@ -272,13 +273,39 @@ static enum lk_code open_engine(struct daemon *daemon, const struct engine_confi
     return code;
 }
 
+/* One event a line. */
+static void log_notes(const struct log *log, const char *notes)
+{
+    while (*notes != '\0') {
+        size_t n = strcspn(notes, "\n");
+        char *line = lk_strndup(notes, n);
+        log_event(log, LOG_LEVEL_WARN, "config", "note", "text", line, NULL);
+        free(line);
+        notes += n + (notes[n] == '\n');
+    }
+}
+
+/* What the configuration's reader noted, and more memory than there is: said now, since later the kernel ends
+ * processes without a word. */
+static enum lk_code check_notes(const struct daemon *daemon, struct lk_err *err)
+{
+    struct machine_memory there;
+    struct lk_buf notes = {0};
+    lk_buf_puts(&notes, daemon->config.notes);
+    machine_memory_read("", &there);
+    enum lk_code code = footprint_check(&daemon->config, &there, &notes, err);
+    log_notes(&daemon->log, lk_buf_cstr(&notes));
+    lk_buf_done(&notes);
+    machine_memory_done(&there);
+    return code;
+}
+
 static enum lk_code start(struct daemon *daemon, struct lk_err *err)
 {
     LK_TRY(lk_config_load(daemon->options->config, &daemon->config, err));
     LK_TRY(apply_options(daemon, err));
     daemon->log.level = (enum log_level)daemon->config.runtime.log_level;
-    if (daemon->config.notes[0] != '\0')
-        log_event(&daemon->log, LOG_LEVEL_WARN, "config", "note", "text", daemon->config.notes, NULL);
+    LK_TRY(check_notes(daemon, err));
     LK_TRY(raise_file_limit(daemon, err));
     LK_TRY(make_run_dir(daemon, err));
     LK_TRY(watch_signals(daemon, err));

@@ -1,5 +1,7 @@
 #include "host/engine_private.h"
 
+#include "host/grant.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,25 +14,6 @@
 #define CALL_BYTES 512 /* of a trainer's request: it has some hundred */
 
 #define COUNTS_TICK_MS 500
-#define SLOTS_MIN 4 /* two steps in the making, and two with trainers */
-
-/* What batch memory a stream would like: a window for a training run, a smaller one for every other
- * cursor, and as much again as a window for trainers that hold on to their batches. */
-static uint32_t slots_wanted(const struct lk_runtime *runtime)
-{
-    uint32_t window = 2 * runtime->prefetch_steps + 2;
-    return 2 * window + runtime->cursors_max * (runtime->prefetch_steps + 2);
-}
-
-/* What it gets: batches may take half of the arena, shared by the streams. */
-static uint32_t slots_granted(const struct engine *engine, const struct stream *stream)
-{
-    const struct lk_runtime *runtime = &engine->config.config->runtime;
-    uint64_t step = (uint64_t)stream->batch_max * stream->recipe->sequence * 4;
-    uint64_t fit = runtime->arena_bytes / 2 / engine->n_streams / step;
-    uint32_t wanted = slots_wanted(runtime);
-    return fit >= wanted ? wanted : fit < SLOTS_MIN ? SLOTS_MIN : (uint32_t)fit;
-}
 
 /* Turns --------------------------------------------------------------------------------------- */
 
@@ -303,11 +286,10 @@ static enum lk_code open_stream(struct engine *engine, uint32_t s, struct lk_err
     log_datasets(engine, &served->stream);
     log_notes(engine, &served->stream);
     served->cursor = lk_zalloc(runtime->cursors_max, sizeof *served->cursor);
-    uint32_t slots = slots_granted(engine, &served->stream);
-    engine->batch_bytes += (uint64_t)slots * served->stream.batch_max *
-                           served->stream.recipe->sequence * 4;
-    return slots_open((uint16_t)s, slots, slots / 4 + 1, served->stream.batch_max,
-                      served->stream.recipe->sequence, &served->slots, err);
+    struct slots_grant grant = slots_granted(runtime, engine->n_streams, served->stream.recipe);
+    engine->batch_bytes += grant.slots * grant.step_bytes;
+    return slots_open((uint16_t)s, grant.slots, grant.leased_max, grant.rows, served->stream.recipe->sequence,
+                      &served->slots, err);
 }
 
 static void counts_due(void *owner)

@@ -58,6 +58,43 @@ printf x | dd of="$dir/index/docs.lkindex" bs=1 seek=100 conv=notrunc 2>/dev/nul
 expect 1 "broken index: .*; make it anew: .lanekeeper index $dir/good.yaml.\$" check "$dir/good.yaml"
 tail -1 "$dir/out" | grep -q 'broken index' || { echo "FAIL: the problem is not the last thing that is said" >&2; exit 1; }
 
+# What it says of memory is what explain says, word for word and number for number.
+"$lk" index "$dir/good.yaml" >/dev/null
+says() { # PATTERN: what both say that is like it, once
+    "$lk" config check "$dir/good.yaml" $2 | grep -oE "$1" >"$dir/check"
+    "$lk" explain "$dir/good.yaml" $2 | grep -oE "$1" >"$dir/explain"
+    if [ "$(wc -l <"$dir/check")" -ne "$3" ] || ! diff "$dir/check" "$dir/explain" >&2; then
+        echo "FAIL: config check and explain differ in $1, or do not say it:" >&2
+        cat "$dir/check" >&2
+        exit 1
+    fi
+}
+says '^  (a step  |a cursor|arena|training|state|cache|counts|processes|together) .*' '' 9
+says '"memory(_of_all)?":\{[^}]*\}' --json 2
+
+# An arena that cannot be there: refused before anything is made, by the check and by the daemon. One that takes all that
+# there is: a note of both.
+there=$(grep -o '"there_bytes":[0-9]*' "$dir/check" | cut -d: -f2)
+arena() { printf '%s\nruntime: {workers: 1, run_dir: %s, arena: %s}\n' "$recipe" "$dir/run-$1" "$2" >"$dir/$1.yaml"; }
+starts() { # NAME PATTERN: what the daemon says, which ends at once if it starts
+    got=0
+    : | "$(dirname "$lk")/lanekeeperd" --until-eof "$dir/$1.yaml" >"$dir/out" 2>&1 || got=$?
+    grep -q "$2" "$dir/out" || { echo "FAIL: lanekeeperd $1.yaml, expected a line with $2:" >&2; cat "$dir/out" >&2; exit 1; }
+}
+if [ "$there" -lt 1000000000000 ]; then # more cannot be written down
+    arena large "$((there + 4096))"
+    arena all "$there"
+    why="runtime.arena: .* is more than the memory there is: .* (.*/.*)"
+    expect 1 "$dir/large.yaml: $why" check "$dir/large.yaml"
+    expect 1 "\"ok\":false,\"problems\":\[\"$dir/large.yaml: $why" check --json "$dir/large.yaml"
+    starts large "cannot_start code=RESOURCE_EXHAUSTED reason=\".*$why"
+    [ "$got" -eq 1 ] && [ ! -e "$dir/run-large" ] || { echo "FAIL: exit status $got, or a folder was made" >&2; exit 1; }
+    note="$dir/all.yaml: runtime: about .* may be taken, and there are .* Of it: arena "
+    expect 0 "^$note" check "$dir/all.yaml"
+    starts all "warn config: note text=\"$note"
+    [ "$got" -eq 0 ] || { echo "FAIL: exit status $got with an arena of all there is" >&2; exit 1; }
+fi
+
 mkdir "$dir/packed"
 for mb in 2 3 1; do { printf '{"text":"'; head -c "${mb}000000" /dev/zero | tr '\0' x; printf '"}\n{"text":"y"}\n'; } | gzip >"$dir/packed/$mb.jsonl.gz"; done
 { printf '%s\n' "$recipe" | sed 's/path: docs/path: packed/'; echo 'runtime: {index_dir: other, workers: 2, cache: 3MiB}'; } >"$dir/packed.yaml"

@@ -59,7 +59,7 @@ static void use(const struct lk_recipe *recipe)
     for (uint32_t d = 0; d < recipe->n_datasets; d++)
         shape[d] = (struct lk_shape){.shards = 1, .shard_first = rows};
     LK_CHECK(plan_init(&plan, recipe, shape, &err) == LK_OK);
-    if (lane_bound(&plan) <= SMALL_BYTES) {
+    if (lane_bound(recipe) <= SMALL_BYTES) {
         struct lk_lane *lane = lane_new(&plan, recipe->lanes - 1);
         drive(lane);
         lane_free(lane);

@@ -410,7 +410,7 @@ START_TEST(with_records_of_one_token_a_lane_stays_within_its_bound_and_near_it)
     for (int d = 0; d < 3; d++)
         (void)synth_dataset(&s, 1, 100000);
     ck_assert_int_eq(synth_plan(&s, &err), LK_OK);
-    uint64_t before = in_use(), bound = lane_bound(&s.plan);
+    uint64_t before = in_use(), bound = lane_bound(s.plan.recipe);
     struct lk_lane *lane = lane_new(&s.plan, 0);
     for (uint32_t d = 0; d < 3; d++)
         while (synth_feed(&s, lane_source(lane), d))

@@ -1,0 +1,22 @@
+/*
+ * What a configuration takes of memory, as `config check` and `explain` say it: both by these functions, so that
+ * they never say different things. Where the figures come from: config/budget.h, host/footprint.h.
+ */
+#ifndef LK_CLIENT_CLI_MEMORY_H
+#define LK_CLIENT_CLI_MEMORY_H
+
+#include "base/mem.h"
+#include "config/config.h"
+#include "host/machine.h"
+
+/* Lines of a stream: steps, and the state of a cursor, which has all lanes. */
+void put_stream_memory(struct lk_buf *out, const struct lk_config *config, const struct lk_recipe *recipe);
+
+/* Lines of all that the daemon may take, with all streams and local workers, and of what there is. */
+void put_memory(struct lk_buf *out, const struct lk_config *config, const struct machine_memory *there);
+
+/* The same as objects of JSON. */
+void json_stream_memory(struct lk_buf *out, const struct lk_config *config, const struct lk_recipe *recipe);
+void json_memory(struct lk_buf *out, const struct lk_config *config, const struct machine_memory *there);
+
+#endif
