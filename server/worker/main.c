@@ -2,6 +2,7 @@
  * lanekeeper-worker: reads and tokenises rows for a lanekeeperd, on this machine or another.
  */
 #include "base/mem.h"
+#include "proto/worker_arguments.h"
 #include "store/file.h"
 #include "worker/worker.h"
 
@@ -18,20 +19,6 @@
 #define TOKEN_MAX 4096
 #define LOCAL_SOCKET 3
 #define LOCAL_BOARD 4
-
-static const char usage[] =
-    "Usage: lanekeeper-worker --connect ADDRESS (--token-file FILE | --token-fd N) [--reconnect SECONDS]\n"
-    "\n"
-    "Does tasks for the lanekeeperd that listens for workers at ADDRESS (tcp://host:port).\n"
-    "\n"
-    "  --connect ADDRESS    where the daemon listens for workers\n"
-    "  --token-file FILE    file with the secret that the daemon asks of its workers\n"
-    "  --token-fd N         the same from an open descriptor\n"
-    "  --reconnect SECONDS  how long to look for a daemon that is gone (default 600)\n"
-    "  --local PID          started by the daemon with this process number: end when it ends; instead of\n"
-    "                       all others, with the connection as descriptors 3 and 4\n"
-    "\n"
-    "Exit status: 0 the daemon ended, 1 refused or gone, 2 wrong arguments.\n";
 
 struct arguments {
     const char *connect, *token_file;
@@ -57,34 +44,47 @@ static bool read_number(const char *text, long max, long *ret_value)
     return true;
 }
 
-static const struct option options[] = {
-    {"connect", required_argument, NULL, 'c'},  {"token-file", required_argument, NULL, 'f'},
-    {"token-fd", required_argument, NULL, 'd'}, {"reconnect", required_argument, NULL, 'r'},
-    {"local", required_argument, NULL, 'l'},    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
+static void print_usage(FILE *to)
+{
+    (void)fprintf(to, "Usage: %s\n\n%s\n", worker_synopsis, worker_about);
+    for (const struct worker_argument *row = worker_arguments(); row->name != NULL; row++)
+        (void)fprintf(to, "  --%s %-*s  %s\n", row->name, 16 - (int)strlen(row->name), row->value, row->help);
+    (void)fputs("\nExit status: 0 the daemon ended, 1 refused or gone, 2 wrong arguments.\n", to);
+}
 
 static bool misused(const char *why)
 {
-    (void)fprintf(stderr, "lanekeeper-worker: %s\n%s", why, usage);
+    (void)fprintf(stderr, "lanekeeper-worker: %s\n", why);
+    print_usage(stderr);
     return false;
+}
+
+static void make_options(struct option options[WORKER_ARGUMENTS + 2])
+{
+    const struct worker_argument *row = worker_arguments();
+    for (int i = 0; i < WORKER_ARGUMENTS; i++)
+        options[i] = (struct option){row[i].name, required_argument, NULL, row[i].key};
+    options[WORKER_ARGUMENTS] = (struct option){"help", no_argument, NULL, 'h'};
+    options[WORKER_ARGUMENTS + 1] = (struct option){NULL, 0, NULL, 0};
 }
 
 /* True when the arguments make sense; else *ret_exit is what to exit with. */
 static bool read_arguments(int argc, char **argv, struct arguments *args, int *ret_exit)
 {
+    struct option options[WORKER_ARGUMENTS + 2];
     long value = 0;
     int option;
+    make_options(options);
     *ret_exit = EXIT_USAGE;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'h') {
-            (void)fputs(usage, stdout);
+            print_usage(stdout);
             *ret_exit = EXIT_SUCCESS;
             return false;
         }
         bool number = option == 'd' || option == 'r' || option == 'l';
         if (option == '?')
-            return fputs(usage, stderr), false;
+            return print_usage(stderr), false;
         if (number && !read_number(optarg, 1 << 30, &value))
             return misused(option == 'r' ? "--reconnect: expected seconds" : "expected a number");
         if (option == 'c')

@@ -15,7 +15,7 @@ root=$dir/usr
 for program in lanekeeper lanekeeperd lanekeeper-worker; do
     "$root/bin/$program" --help >"$dir/out" 2>&1 || fail "$program --help"
 done
-for file in man/man1/lanekeeper.1 man/man5/lanekeeper.yaml.5 man/man8/lanekeeperd.8 zsh/site-functions/_lanekeeper \
+for file in man/man1/lanekeeper.1 man/man5/lanekeeper.yaml.5 man/man8/lanekeeperd.8 man/man8/lanekeeper-worker.8 zsh/site-functions/_lanekeeper \
     bash-completion/completions/lanekeeper bash-completion/completions/lanekeeperd \
     fish/vendor_completions.d/lanekeeper.fish fish/vendor_completions.d/lanekeeperd.fish; do
     [ -s "$root/share/$file" ] || fail "share/$file is not there, or empty"

@@ -11,7 +11,7 @@ import sys
 
 import lk
 
-PAGES = ("lanekeeper.1", "lanekeeperd.8", "lanekeeper.yaml.5")
+PAGES = ("lanekeeper.1", "lanekeeperd.8", "lanekeeper-worker.8", "lanekeeper.yaml.5")
 OPTION = re.compile(r"(?m)^  (--?[a-z0-9][a-z0-9-]*)(?: ([A-Z.]+))?(?: |$)")
 
 
@@ -24,6 +24,11 @@ def commands(box):
 def daemon_options(box):
     said = subprocess.run([str(box.daemon_path), "--help"], capture_output=True, text=True, check=True).stdout
     return re.findall(r"(?m)^(--[a-z-]+)", said)
+
+
+def worker_options(box):
+    said = subprocess.run([str(box.build / "lanekeeper-worker"), "--help"], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"(?m)^  (--[a-z-]+) ([A-Z]+) ", said)
 
 
 def script(box, shell):
@@ -130,6 +135,9 @@ def manual(box):
     for name, options in table.items():
         lk.same([o for o, _ in options if f".TP\n\\fB{o}\\fR" not in sections[name]], [], f"with all options of {name}")
     lk.same([o for o in daemon_options(box) if f".TP\n\\fB{o}\\fR" not in raw["lanekeeperd.8"]], [], "the daemon's options")
+    options = worker_options(box)
+    lk.check(len(options) == 5 and all(f".TP\n\\fB{o}\\fR \\fI{value}\\fR\n" in raw["lanekeeper-worker.8"] for o, value in options), "the worker's options", options)
+    lk.check(all("lanekeeper-worker (8)" in raw[page] for page in ("lanekeeper.1", "lanekeeperd.8")), "which the others name")
     reference = box.tool("config", "reference").stdout
     for section in re.split(r"(?m)^## ", reference)[1:]:
         head = section.splitlines()[0]

@@ -1,0 +1,22 @@
+#include "proto/worker_arguments.h"
+
+#include <stddef.h>
+
+const char worker_synopsis[] =
+    "lanekeeper-worker --connect ADDRESS (--token-file FILE | --token-fd N) [--reconnect SECONDS]";
+const char worker_about[] = "Does tasks for the lanekeeperd that listens for workers at ADDRESS (tcp://host:port).\n";
+
+const struct worker_argument *worker_arguments(void)
+{
+    static const struct worker_argument table[WORKER_ARGUMENTS + 1] = {
+        {'c', "connect", "ADDRESS", "where the daemon listens for workers"},
+        {'f', "token-file", "FILE", "file with the secret that the daemon asks of its workers"},
+        {'d', "token-fd", "N", "the same from an open descriptor"},
+        {'r', "reconnect", "SECONDS", "how long to look for a daemon that is gone (default 600)"},
+        {'l', "local", "PID",
+         "started by the daemon with this process number: end when it ends; instead of"
+         "\n                       all others, with the connection as descriptors 3 and 4"},
+        {.name = NULL},
+    };
+    return table;
+}
