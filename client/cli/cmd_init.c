@@ -3,6 +3,7 @@
 #include "client/cli/init_text.h"
 #include "client/cli/output.h"
 #include "config/config.h"
+#include "host/machine.h"
 #include "store/file.h"
 
 #include <errno.h>
@@ -61,11 +62,16 @@ static bool any_tokenizer(const struct init_command *c)
     return false;
 }
 
+/* What this process may use of it: in a container less than there is. */
 static struct machine this_machine(void)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return (struct machine){.processors = processors > 0 ? (unsigned)processors : 1,
-                            .memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0};
+    struct machine_memory memory;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    machine_memory_read("", &memory);
+    struct machine machine = {.processors = processors > 0 ? (unsigned)processors : 1,
+                              .memory_bytes = memory.from != NULL ? memory.bytes : 0};
+    machine_memory_done(&memory);
+    return machine;
 }
 
 /* ---- what is said ---- */
