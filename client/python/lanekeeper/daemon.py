@@ -173,8 +173,7 @@ class PrivateDaemon:
 
     @staticmethod
     def _end(process: subprocess.Popen[bytes]) -> None:
-        if process.stdin is not None:
-            process.stdin.close()
+        # One word, not two: a second one, as the end of its input is, would cut its cleaning short.
         if process.poll() is None:
             process.terminate()
             try:
@@ -182,6 +181,8 @@ class PrivateDaemon:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
 
     def __del__(self) -> None:
         self.stop()
