@@ -5,6 +5,7 @@ import support
 import json
 import logging
 import os
+import re
 import signal
 import time
 
@@ -60,6 +61,33 @@ def from_a_file(box):
     logging.getLogger("lanekeeper").removeHandler(listening)
     lk.check(len(said) == 1 and said[0][0] == "WARNING" and "lanekeeperd: counts: none_kept" in said[0][1], "what it warns of at its start is passed on", said)
     lk.check(not left(box) , "nothing is left of daemons that did not start", left(box))
+
+
+BROKEN = """
+    import logging, sys, lanekeeper
+    how, config = sys.argv[1:]
+    if how == "all":
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    with lanekeeper.Stream(config) as stream:
+        print(sum(1 for _ in stream))
+"""
+
+
+def log_of_a_file(box):
+    """What a private daemon says while it serves is told: rows that are dropped without doing anything, the rest when asked for."""
+    lines = lk.rows(["a good row"] * 400).splitlines(keepends=True) + ['{"text": "cut\n'] * 100
+    box.write("broken/a.jsonl", "".join(lines))
+    config = config_of(box, on_bad_row="drop", tail="pad", order={"shuffle_rows": False}, datasets={"broken": {"path": "broken", "epochs": 1}})
+    box.index(config)
+    status, out, err = support.said(support.python(box, BROKEN, "warnings", config))
+    lk.check(status == 0 and int(out) > 2, "a stream with broken rows", (status, out, err[-300:]))
+    lk.same([sum(bool(re.match(p, line)) for line in err.splitlines()) for p in ("lanekeeperd: stream: row_dropped", "lanekeeperd: stream: rows_dropped")] +
+            [len(err.splitlines())], [20, 1, 21], "its first rows are warned of, once how many more there were, and nothing else is said")
+    lk.check(re.search(r"dataset broken shard a.jsonl row 4\d\d: malformed_row", err) and "more rows dropped: 80 malformed_row" in err, "by name and number", err[-600:])
+    status, out, err = support.said(support.python(box, BROKEN, "all", config))
+    lk.check(status == 0 and "INFO lanekeeperd: daemon: ready" in err and len(re.findall(r"(?m)^WARNING lanekeeperd: stream: row_dropped", err)) == 20 and
+             len(re.findall(r"(?m)^INFO lanekeeperd: stream: row_malformed", err)) == 20 and "INFO lanekeeperd: daemon: stopping" in err,
+             "with the level of INFO all that it says, at its level, to its end", err[-800:])
 
 
 def ranks_of_a_file(box):
@@ -264,4 +292,4 @@ def storm(box):
 
 
 if __name__ == "__main__":
-    support.main([from_a_file, ranks_of_a_file, dies_under_us, nothing_stays, interrupts, storm])
+    support.main([from_a_file, log_of_a_file, ranks_of_a_file, dies_under_us, nothing_stays, interrupts, storm])

@@ -2,7 +2,7 @@
 
 It listens on a Unix socket in a new folder, and holds the reading end of a pipe whose writing end is
 here: when this process ends, however that may be, the kernel closes the pipe, and the daemon cleans
-up and ends. Its log has no name in the file system either.
+up and ends. Its log has no name in the file system either; what it says goes on to the logger "lanekeeper".
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -27,6 +28,8 @@ log = logging.getLogger("lanekeeper")
 
 _STOP_S = 15.0    # a daemon drains for 10 s by default
 _LOG_MAX = 1 << 20
+_HEED_S = 1.0
+_LEVELS = {"error": logging.ERROR, "warn": logging.WARNING, "info": logging.INFO, "debug": logging.DEBUG}
 
 
 def program(name: str) -> pathlib.Path:
@@ -73,13 +76,17 @@ class PrivateDaemon:
         self._owner = os.getpid()
         self._log = os.memfd_create("lanekeeperd.log", os.MFD_CLOEXEC)
         fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)
+        self._told = 0    # bytes of it that were passed on
+        self._telling = threading.RLock()    # a signal handler may use the stream meanwhile
+        self._served = False
+        self._heed_at = 0.0
         self._folder = self._make_folder()
         self.address = f"ipc://{self._folder}/lanekeeper.sock"
         self._process = self._start()
         _living.add(self)
         if index:
             self._index_if_missing()
-            self._pass_warnings_on()
+            self.heed()
 
     @staticmethod
     def _make_folder() -> str:
@@ -111,8 +118,7 @@ class PrivateDaemon:
 
     def check(self) -> None:
         """FailedPrecondition with its last words if it has ended."""
-        if os.fstat(self._log).st_size > _LOG_MAX:
-            os.ftruncate(self._log, 0)
+        self._pass_on()
         status = self._process.poll()
         if status is None:
             return
@@ -141,16 +147,36 @@ class PrivateDaemon:
                 if not self._again():
                     self.check()    # raises
 
-    def _pass_warnings_on(self) -> None:
-        """What it warned of at its start: nobody else reads its log."""
-        for line in self.log().splitlines():
-            _, level, text = (line.split(" ", 2) + ["", ""])[:3]
-            if level in ("warn", "error"):
-                log.warning("lanekeeperd: %s", text)
+    def heed(self) -> None:
+        """Passes on what it has said. Often called; looks now and then."""
+        now = time.monotonic()
+        if now >= self._heed_at:
+            self._heed_at = now + _HEED_S
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """What it has said since the last time, for the logger: nobody else reads its log. What it says before it
+        serves is for whoever waits for that: its end is an exception."""
+        if self._log < 0 or os.getpid() != self._owner or not self._telling.acquire(blocking=False):
+            return
+        try:
+            self._served = self._served or self.listens()
+            size = os.fstat(self._log).st_size
+            if self._served and size > self._told:
+                said = os.pread(self._log, size - self._told, self._told)
+                for line in said[:said.rfind(b"\n") + 1].splitlines(keepends=True):
+                    self._told += len(line)
+                    _tell(line.decode(errors="replace").strip())
+            if size > _LOG_MAX and (not self._served or os.fstat(self._log).st_size == self._told):
+                os.ftruncate(self._log, 0)
+                self._told = 0
+        finally:
+            self._telling.release()
 
     def _again(self) -> bool:
         """Starts it anew, and waits until it listens. False: an index is missing still."""
         os.ftruncate(self._log, 0)
+        self._told = 0
         self._process = self._start()
         try:
             self._wait()
@@ -166,6 +192,8 @@ class PrivateDaemon:
         process = getattr(self, "_process", None)
         if process is not None:
             self._end(process)
+            if not sys.is_finalizing():
+                self._pass_on()
         shutil.rmtree(getattr(self, "_folder", ""), ignore_errors=True)
         if self._log >= 0:
             os.close(self._log)
@@ -189,6 +217,15 @@ class PrivateDaemon:
 
     def __repr__(self) -> str:
         return f"PrivateDaemon({self.config!r}, pid={self.pid}, address={self.address!r})"
+
+
+def _tell(line: str) -> None:
+    """A line of its log: time, level, and the rest; or what a worker, or the system, says there."""
+    _, level, text = (line.split(" ", 2) + ["", ""])[:3]
+    if level in _LEVELS:
+        log.log(_LEVELS[level], "lanekeeperd: %s", text)
+    elif line:
+        log.warning("lanekeeperd: %s", line)
 
 
 @contextmanager

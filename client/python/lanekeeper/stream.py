@@ -82,6 +82,9 @@ class Stream:
     index:     of a configuration file: True: indexes that are missing are made first, with a word in the log; False:
                IndexMissing names the command that makes them.
 
+    What a private daemon says, of rows that it drops for instance, goes to logging.getLogger("lanekeeper"), at the
+    level that it has there. Python shows warnings of itself.
+
     A restart of the daemon costs time and nothing else. Any thread may use a stream, one at a time; waiting releases
     the GIL, and Ctrl-C ends it. A forked child cannot use its parent's stream: it gets FailedPrecondition, and opens
     its own. What goes wrong is a `LanekeeperError`.
@@ -241,6 +244,8 @@ class Stream:
         """
         if self._pid != _getpid():
             raise self._foreign()
+        if self._daemon is not None:
+            self._daemon.heed()
         lease = Lease()
         try:
             with self._lock:
@@ -278,6 +283,8 @@ class Stream:
             raise InvalidArgument(f"step={step}: expected 0 to {2**64 - 1}")
         if self._pid != _getpid():
             raise self._foreign()
+        if self._daemon is not None:
+            self._daemon.heed()
         lease = Lease()
         with self._lock:
             handle = self._begin()
