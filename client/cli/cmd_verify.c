@@ -386,7 +386,8 @@ int cmd_verify(int argc, char **argv, const struct listener *listener)
         .about = "Checks snapshots (*.lks), indexes (*.lkindex), counts (*.lkc), and folders of them. With\n"
                  "--config: reads a stream's data again and compares every row with its index, and checks the\n"
                  "snapshots and counts.\n"
-                 "With --steps: the steps that a daemon serves.\n",
+                 "With --steps: the steps that a daemon serves; a range that goes beyond the stream's end is a problem,\n"
+                 "told after what there is.\n",
         .own = own, .shared = shared, .args_min = 0, .args_max = -1};
     int args;
     cli_options(&v.cli, shared);

@@ -83,7 +83,7 @@ class Stream:
                IndexMissing names the command that makes them.
 
     What a private daemon says, of rows that it drops for instance, goes to logging.getLogger("lanekeeper"), at the
-    level that it has there. Python shows warnings of itself.
+    level that it has there; Python shows warnings without being asked.
 
     A restart of the daemon costs time and nothing else. Any thread may use a stream, one at a time; waiting releases
     the GIL, and Ctrl-C ends it. A forked child cannot use its parent's stream: it gets FailedPrecondition, and opens
