@@ -477,6 +477,8 @@ void check_world(struct sim *sim, bool all)
             sim_fail(sim, "slots: %u used, %u held, %u leased of %u", slots.used, held, slots.leased, slots.slots);
         if (served->orphans != NULL)
             sim_fail(sim, "stream %u: a task nobody waits for was not taken back", s);
+        if (served->drops.more > 0 && sim->engine->drops.heap == 0)
+            sim_fail(sim, "stream %u: %" PRIu64 " dropped rows are not in the log, nor will it say so", s, served->drops.more);
     }
     if (errands != sim->n_tasks)
         sim_fail(sim, "pool: %u tasks, cursors know of %u", sim->n_tasks, errands);
