@@ -435,30 +435,30 @@ def measure_interrupted(box):
     texts[1990] = "a row that is SLOW"
     box.dataset("slow", texts)
     stream = {**box.mixed(), "datasets": {"slow": {"path": "slow"}}}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        name = number.name.lower()
+    box.index(box.config(stream))
+
+    def start(name, ms, *before, **how):
         config = box.config(stream, name, counts={"dir": f"{name}-counts"})
-        if number == signal.SIGINT:
-            box.index(config)
         asleep = box.path / f"{name}-asleep"
-        running = subprocess.Popen([tool, "measure", config, "--jobs", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env=box.environment({"LK_FAULT_SLOW_TEXT": "SLOW", "LK_FAULT_SLOW_MS": "60000", "LK_FAULT_SLOW_ONCE": str(asleep)}))
+        running = subprocess.Popen([*before, tool, "measure", config, "--jobs", "1"], text=True, **how, env=box.environment(
+            {"LK_FAULT_SLOW_TEXT": "SLOW", "LK_FAULT_SLOW_MS": str(ms), "LK_FAULT_SLOW_ONCE": str(asleep)}))
+        return running, config, asleep
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    started = [start(number.name, 60000, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for number in numbers]
+    started.append(start("nohup", 1000, "nohup", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    for number, (running, _, asleep) in zip((*numbers, signal.SIGHUP), started):
         lk.wait_until(asleep.exists, lk.ANSWER_S, "the slow row, which is not in the first task")
         time.sleep(0.2)
         running.send_signal(number)
+    lk.same(started.pop()[0].wait(lk.ANSWER_S), 0, "nohup: SIGHUP ends nothing")
+    for number, (running, config, _) in zip(numbers, started):
         out, err = running.communicate(timeout=lk.ANSWER_S)
         lk.same((running.returncode, out), (-number, ""), f"{number.name} ends it")
         kept = re.search(rf"stopped by {number.name}; the counts of (\d+) rows are kept", err)
         said = measured(box, config)
         lk.check(kept and 1000 <= int(kept.group(1)) < 2000 and said["datasets"][0]["rows_known_before"] == int(kept.group(1)),
                  f"{number.name}: what was measured is kept, and the next one goes on from there", (err[-300:], said["datasets"][0]["rows_known_before"]))
-    ignored = box.config(stream, "ignored", counts={"dir": "ignored-counts"})
-    asleep = box.path / "ignored-asleep"
-    running = subprocess.Popen(["nohup", tool, "measure", ignored, "--jobs", "1"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               env=box.environment({"LK_FAULT_SLOW_TEXT": "SLOW", "LK_FAULT_SLOW_MS": "1000", "LK_FAULT_SLOW_ONCE": str(asleep)}))
-    lk.wait_until(asleep.exists, lk.ANSWER_S, "the slow row")
-    running.send_signal(signal.SIGHUP)
-    lk.same(running.wait(lk.ANSWER_S), 0, "nohup: SIGHUP ends nothing")
 
 
 def measure_crash(box):
