@@ -17,7 +17,7 @@
 enum { TOKEN_BYTES = 4 }; /* of a text, about, for want of counting */
 
 struct init_command {
-    const char *dir, *path;
+    const char *dir, *path, *field;
     char *folder; /* of the file to write, absolute */
     struct survey survey;
     struct found_tokenizers tokenizers;
@@ -76,6 +76,37 @@ static struct machine this_machine(void)
 
 /* ---- what is said ---- */
 
+static void put_field(struct lk_buf *out, const char *path)
+{
+    lk_buf_puts(out, "\"");
+    put_safe(out, path, strlen(path));
+    lk_buf_puts(out, "\"");
+}
+
+/* What rows have beside the field that is served: to lose it silently would cost a training run. */
+static void tell_fields(const struct init_command *c, const struct survey_dataset *d)
+{
+    struct lk_buf out = {0}, unserved = {0};
+    const char *text = d->field[d->text].path;
+    if (c->field != NULL && !d->named) {
+        lk_buf_putf(&out, "lanekeeper init: dataset %s: fewer than half of the sampled rows have a text ", d->name);
+        put_field(&out, c->field);
+        lk_buf_puts(&out, ": the longest string, ");
+        put_field(&out, text);
+        lk_buf_puts(&out, ", is taken\n");
+    }
+    put_unserved(&unserved, d);
+    if (unserved.len > 0) {
+        lk_buf_putf(&out, "lanekeeper init: dataset %s: a row has one text, ", d->name);
+        put_field(&out, text);
+        lk_buf_putf(&out, ", so these are not served: %s; --text FIELD takes another; to serve several, write them into one "
+                          "field first\n", lk_buf_cstr(&unserved));
+    }
+    (void)fputs(lk_buf_cstr(&out), stderr);
+    lk_buf_done(&unserved);
+    lk_buf_done(&out);
+}
+
 static void tell_troubles(const struct init_command *c)
 {
     for (uint32_t i = 0; i < c->survey.n; i++) {
@@ -85,6 +116,8 @@ static void tell_troubles(const struct init_command *c)
             (void)fprintf(stderr, "lanekeeper init: dataset %s is left out: %s\n", d->name, d->trouble);
         else if (d->bad != NULL)
             (void)fprintf(stderr, "lanekeeper init: dataset %s: %s\n", d->name, d->bad);
+        if (text != NULL)
+            tell_fields(c, d);
         if (text != NULL && text->missing != NULL)
             (void)fprintf(stderr, "lanekeeper init: dataset %s: %" PRIu64 " of %" PRIu64 " sampled rows have no text \"%s\" and "
                           "will be dropped, the first is %s; shards with another field are a dataset of their own\n",
@@ -119,7 +152,8 @@ static int tell_found(const struct init_command *c)
         put_bytes(&out, d->all_text_bytes);
         lk_buf_puts(&out, " of text in \"");
         put_safe(&out, text->path, strlen(text->path));
-        lk_buf_putf(&out, "\", the longest string (%llu bytes a row)\n", (unsigned long long)(text->bytes / text->rows));
+        lk_buf_putf(&out, "\"%s (%llu bytes a row)\n", d->named ? "" : ", the longest string",
+                    (unsigned long long)(text->bytes / text->rows));
     }
     if (!any_tokenizer(c))
         lk_buf_puts(&out, "no tokenizer was found: every byte is a token until you name one in the file\n");
@@ -150,7 +184,7 @@ static int run(struct init_command *c)
 {
     struct lk_err err;
     const struct machine machine = this_machine();
-    if (check_target(c, &err) != LK_OK || survey_folder(c->dir, &c->survey, &err) != LK_OK)
+    if (check_target(c, &err) != LK_OK || survey_folder(c->dir, c->field, &c->survey, &err) != LK_OK)
         return fail(err.text);
     look_for_tokenizers(c);
     tell_troubles(c);
@@ -166,10 +200,12 @@ int cmd_init(int argc, char **argv, const struct listener *listener)
     struct init_command c = {.path = "lanekeeper.yaml"};
     const struct option_row own[] = {
         {"-o", "FILE", OPTION_TEXT, &c.path, 0, 0, "the file to write, which must not be there; lanekeeper.yaml by default"},
+        {"--text", "FIELD", OPTION_TEXT, &c.field, 0, 0,
+         "the text of datasets that have such a field, a dotted path (body.content); by default the longest string"},
         {.name = NULL},
     };
     const struct usage usage = {
-        .synopsis = "init DIR [-o FILE]",
+        .synopsis = "init DIR [-o FILE] [--text FIELD]",
         .about = "Writes a starting configuration for a folder of data (*.jsonl, *.jsonl.gz, *.jsonl.zst), with\n"
                  "comments that say what was found and why it was chosen: a dataset a subfolder (or a group of\n"
                  "files whose names begin alike), the field of the text, weights by bytes, a tokenizer that lies\n"

@@ -16,6 +16,7 @@ enum {
     BATCH_LANES = 4,      /* sequences of a step in each lane */
     STEPS_ROOM = 64,      /* steps that the arena has room for */
     COMMENTED_MAX = 4,    /* other tokenizers that are offered */
+    UNSERVED_MAX = 4,     /* fields that are named */
 };
 #define MIB (1ull << 20)
 
@@ -200,25 +201,48 @@ static void put_shards(struct lk_buf *out, const struct survey_dataset *d)
     }
 }
 
-/* Which field is the text, and why. */
+void put_unserved(struct lk_buf *out, const struct survey_dataset *d)
+{
+    uint32_t n = 0;
+    for (uint32_t f = 0; f < d->n_fields; f++) {
+        const struct survey_field *field = &d->field[f];
+        if (!survey_unserved(d, f) || n++ >= UNSERVED_MAX)
+            continue;
+        lk_buf_puts(out, n > 1 ? ", " : "");
+        lk_buf_puts(out, field->list ? "the list \"" : "\"");
+        put_comment(out, field->path);
+        lk_buf_putf(out, "\" (%" PRIu64 " bytes a row)", field->bytes / d->rows);
+    }
+    if (n > UNSERVED_MAX)
+        lk_buf_putf(out, " and %u more", n - UNSERVED_MAX);
+}
+
+/* Which field is the text, why, and which others might have been. */
 static void put_reason(struct lk_buf *out, const struct survey_dataset *d)
 {
     const struct survey_field *text = &d->field[d->text];
     const struct survey_field *second = NULL;
     for (uint32_t f = 0; f < d->n_fields; f++)
-        if (f != d->text && d->field[f].bytes > 0 && (second == NULL || d->field[f].bytes > second->bytes))
+        if (f != d->text && !d->field[f].list && d->field[f].bytes > 0 && (second == NULL || d->field[f].bytes > second->bytes))
             second = &d->field[f];
     lk_buf_puts(out, "      #   the text is \"");
     put_comment(out, text->path);
-    lk_buf_putf(out, "\": the longest string, %" PRIu64 " bytes a row in a sample of ", text->bytes / text->rows);
+    lk_buf_putf(out, "\": %s, %" PRIu64 " bytes a row in a sample of ",
+                d->named ? "as --text says" : "the longest string", text->bytes / text->rows);
     put_count(out, d->rows);
     if (second == NULL) {
         lk_buf_puts(out, "; there is no other\n");
-        return;
+    } else {
+        lk_buf_puts(out, "; then \"");
+        put_comment(out, second->path);
+        lk_buf_putf(out, "\", %" PRIu64 "\n", second->bytes / second->rows);
     }
-    lk_buf_puts(out, "; then \"");
-    put_comment(out, second->path);
-    lk_buf_putf(out, "\", %" PRIu64 "\n", second->bytes / second->rows);
+    struct lk_buf unserved = {0};
+    put_unserved(&unserved, d);
+    if (unserved.len > 0)
+        lk_buf_putf(out, "      #   a row has one text, so these are not served: %s; to serve several,\n"
+                         "      #   write them into one field first\n", lk_buf_cstr(&unserved));
+    lk_buf_done(&unserved);
 }
 
 static void put_bad(struct lk_buf *out, const struct survey_dataset *d)

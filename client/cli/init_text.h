@@ -25,6 +25,9 @@ struct suggestion {
 /* @bytes_per_token: about. */
 struct suggestion suggest(const struct survey *survey, const struct machine *machine, unsigned bytes_per_token);
 
+/* Appends the other fields of @dataset that hold text, with their bytes a row; nothing when there are none. */
+void put_unserved(struct lk_buf *out, const struct survey_dataset *dataset);
+
 /*
  * Appends the configuration. @dir: its folder, an absolute path, from which paths are written where they lie
  * below it, else they are absolute. @survey has a usable dataset. What names of files hold stays in its line.

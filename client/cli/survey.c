@@ -301,7 +301,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-enum lk_code survey_folder(const char *dir, struct survey *ret_survey, struct lk_err *err)
+enum lk_code survey_folder(const char *dir, const char *text, struct survey *ret_survey, struct lk_err *err)
 {
     struct stat st;
     *ret_survey = (struct survey){.dataset = NULL};
@@ -317,11 +317,15 @@ enum lk_code survey_folder(const char *dir, struct survey *ret_survey, struct lk
     free(plain);
     if (code != LK_OK)
         return code;
+    uint32_t named = 0;
     for (uint32_t i = 0; i < ret_survey->n; i++) {
-        survey_sample(&ret_survey->dataset[i]);
+        survey_sample(&ret_survey->dataset[i], text);
         ret_survey->usable += ret_survey->dataset[i].trouble == NULL;
+        named += ret_survey->dataset[i].named;
     }
     qsort(ret_survey->dataset, ret_survey->n, sizeof *ret_survey->dataset, by_name);
+    if (text != NULL && named == 0 && ret_survey->usable > 0)
+        return lk_fail(err, LK_NOT_FOUND, "--text: no dataset has a text \"%s\" in at least half of its sampled rows", text);
     return LK_OK;
 }
 

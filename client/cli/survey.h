@@ -23,8 +23,11 @@
 
 struct survey_field {
     char *path;       /* dotted, as a configuration has it */
-    uint64_t rows;    /* sampled rows in which it is a string */
+    bool list;        /* of it only strings that read like text count, at any depth: it can be no row's text */
+    uint64_t rows;    /* sampled rows in which it is a string, or a list */
     uint64_t bytes;   /* of them all */
+    uint64_t filled;  /* rows in which it is not empty … */
+    uint64_t worded;  /* … and in which it reads like text: it has a space, or a byte that is not ASCII */
     char *missing;    /* the first sampled row that has no such string: "FILE: row N"; NULL: none */
 };
 
@@ -45,6 +48,7 @@ struct survey_dataset {
     struct survey_field field[SURVEY_FIELDS];
     uint32_t n_fields;
     uint32_t text;                   /* which of them is the text; without trouble there is one */
+    bool named;                      /* it is the one that was asked for, not the longest */
     /* of all of it */
     uint64_t all_rows, all_text_bytes;
 };
@@ -58,16 +62,20 @@ struct survey {
 };
 
 /*
- * NOT_FOUND when there are no shards at all, saying what there is; INVALID_ARGUMENT when @dir is no folder.
- * survey_done in any case.
+ * @text: the field that is to be the text of the datasets that have it, a dotted path; NULL: the longest string.
+ * NOT_FOUND when there are no shards at all, saying what there is, or none has @text; INVALID_ARGUMENT when @dir is no
+ * folder. survey_done in any case.
  */
-enum lk_code survey_folder(const char *dir, struct survey *ret_survey, struct lk_err *err);
+enum lk_code survey_folder(const char *dir, const char *text, struct survey *ret_survey, struct lk_err *err);
 void survey_done(struct survey *survey); /* safe on a zeroed one, and twice */
 
 /* What to do with a file of such a name, which may be NULL: "" or more of a sentence. Static storage. */
 const char *survey_hint(const char *name);
 
+/* Field @f holds text, too, which rows would be served without: a twentieth of the text's bytes or more. */
+bool survey_unserved(const struct survey_dataset *dataset, uint32_t f);
+
 /* Reads what the sample is of @dataset, whose path is set; all else is filled in. For survey_folder. */
-void survey_sample(struct survey_dataset *dataset);
+void survey_sample(struct survey_dataset *dataset, const char *text);
 
 #endif

@@ -21,24 +21,44 @@ struct sampling {
     struct lk_buf path;   /* of the value that is being read */
     char *first;          /* where the first good row is; NULL: there was none yet */
     uint64_t lengths[SURVEY_FIELDS]; /* of the row's strings; UINT64_MAX: not there */
+    bool worded[SURVEY_FIELDS];
 };
 
 /* ---- one row ---- */
 
-static struct survey_field *field_of(struct sampling *s, const char *path)
+/* Its number; SURVEY_FIELDS: there are too many. */
+static uint32_t field_of(struct sampling *s, const char *path, bool list)
 {
     struct survey_dataset *d = s->dataset;
     for (uint32_t f = 0; f < d->n_fields; f++) {
-        if (strcmp(d->field[f].path, path) == 0)
-            return &d->field[f];
+        if (d->field[f].list == list && strcmp(d->field[f].path, path) == 0)
+            return f;
     }
     if (d->n_fields == SURVEY_FIELDS)
-        return NULL;
-    struct survey_field *field = &d->field[d->n_fields++];
-    *field = (struct survey_field){
-        .path = lk_strdup(path), .missing = s->first != NULL ? lk_strdup(s->first) : NULL};
-    s->lengths[field - d->field] = UINT64_MAX;
-    return field;
+        return SURVEY_FIELDS;
+    d->field[d->n_fields] = (struct survey_field){
+        .path = lk_strdup(path), .list = list, .missing = s->first != NULL ? lk_strdup(s->first) : NULL};
+    s->lengths[d->n_fields] = UINT64_MAX;
+    return d->n_fields++;
+}
+
+static void put_value(struct sampling *s, bool list, uint64_t bytes, bool worded)
+{
+    uint32_t f = field_of(s, lk_buf_cstr(&s->path), list);
+    if (f == SURVEY_FIELDS)
+        return;
+    s->lengths[f] = bytes;
+    s->worded[f] = worded;
+}
+
+/* What is written for people has spaces, or letters beyond ASCII; names, digests and addresses have not. */
+static bool reads_like_text(const uint8_t *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == ' ' || text[i] >= 0x80)
+            return true;
+    }
+    return false;
 }
 
 static void put_key(struct lk_buf *path, const uint8_t *key, size_t n)
@@ -56,9 +76,35 @@ static enum lk_code read_string(struct sampling *s, struct lk_json *json, struct
     const uint8_t *text;
     size_t n;
     LK_TRY(lk_json_string(json, &text, &n, err));
-    struct survey_field *field = field_of(s, lk_buf_cstr(&s->path));
-    if (field != NULL)
-        s->lengths[field - s->dataset->field] = n;
+    put_value(s, false, n, reads_like_text(text, n));
+    return LK_OK;
+}
+
+/* A conversation, say: its elements have no path, but what is in them is worth a word. */
+static enum lk_code read_list(struct sampling *s, struct lk_json *json, struct lk_err *err)
+{
+    uint32_t outside = json->depth;
+    uint64_t bytes = 0;
+    LK_TRY(lk_json_enter(json, err));
+    while (json->depth > outside) {
+        enum lk_json_type type;
+        const uint8_t *text;
+        size_t n;
+        bool more;
+        LK_TRY(lk_json_next(json, &more, NULL, NULL, err));
+        if (!more)
+            continue;
+        LK_TRY(lk_json_peek(json, &type, err));
+        if (type == LK_JSON_ARRAY || type == LK_JSON_OBJECT) {
+            LK_TRY(lk_json_enter(json, err));
+        } else if (type == LK_JSON_STRING) {
+            LK_TRY(lk_json_string(json, &text, &n, err));
+            bytes += reads_like_text(text, n) ? n : 0;
+        } else {
+            LK_TRY(lk_json_skip(json, err));
+        }
+    }
+    put_value(s, true, bytes, bytes > 0);
     return LK_OK;
 }
 
@@ -82,6 +128,8 @@ static enum lk_code read_object(struct sampling *s, struct lk_json *json, unsign
             LK_TRY(read_string(s, json, err));
         else if (type == LK_JSON_OBJECT && depth < SURVEY_DEPTH && named)
             LK_TRY(read_object(s, json, depth + 1, err));
+        else if (type == LK_JSON_ARRAY && named)
+            LK_TRY(read_list(s, json, err));
         else
             LK_TRY(lk_json_skip(json, err));
         s->path.len = before;
@@ -118,6 +166,8 @@ static void count_fields(struct sampling *s)
         if (s->lengths[f] != UINT64_MAX) {
             field->rows++;
             field->bytes += s->lengths[f];
+            field->filled += s->lengths[f] > 0;
+            field->worded += s->worded[f];
         } else if (field->missing == NULL) {
             field->missing = lk_format("%s: row %llu", s->file, (unsigned long long)s->row);
         }
@@ -225,19 +275,55 @@ static enum lk_code sample_shard(struct sampling *s, uint32_t i, struct lk_err *
 
 /* ---- a dataset ---- */
 
-/* The longest string that at least half of the rows have. */
-static bool choose_text(struct survey_dataset *d)
+static bool may_be_text(const struct survey_dataset *d, uint32_t f)
 {
+    const struct survey_field *field = &d->field[f];
+    return !field->list && 2 * field->rows >= d->rows && field->bytes > 0;
+}
+
+/* The list with most text; NULL: there is none. */
+static const struct survey_field *longest_list(const struct survey_dataset *d)
+{
+    const struct survey_field *list = NULL;
+    for (uint32_t f = 0; f < d->n_fields; f++)
+        if (d->field[f].list && d->field[f].bytes > 0 && (list == NULL || d->field[f].bytes > list->bytes))
+            list = &d->field[f];
+    return list;
+}
+
+/* The one that is @wanted, or else the longest string; of those that at least half of the rows have. The number of a
+ * conversation is no text, though, however much longest. */
+static bool choose_text(struct survey_dataset *d, const char *wanted)
+{
+    const struct survey_field *list = longest_list(d);
     bool chosen = false;
-    for (uint32_t f = 0; f < d->n_fields; f++) {
-        const struct survey_field *field = &d->field[f];
-        if (2 * field->rows >= d->rows && field->bytes > 0 &&
-            (!chosen || field->bytes > d->field[d->text].bytes)) {
+    for (uint32_t f = 0; f < d->n_fields && !d->named; f++) {
+        if (!may_be_text(d, f))
+            continue;
+        d->named = wanted != NULL && strcmp(d->field[f].path, wanted) == 0;
+        if (d->named || !chosen || d->field[f].bytes > d->field[d->text].bytes)
             d->text = f;
-            chosen = true;
-        }
+        chosen = true;
     }
-    return chosen;
+    const struct survey_field *text = &d->field[d->text];
+    bool outdone = chosen && list != NULL && 2 * text->worded <= text->filled && list->bytes > text->bytes;
+    return d->named || (chosen && !outdone);
+}
+
+bool survey_unserved(const struct survey_dataset *d, uint32_t f)
+{
+    const struct survey_field *field = &d->field[f];
+    return f != d->text && field->bytes > 0 && 2 * field->worded > field->filled &&
+           field->bytes >= d->field[d->text].bytes / 20;
+}
+
+/* Why no field is the text; where there is a list with text, which. */
+static char *no_text(const struct survey_dataset *d)
+{
+    const struct survey_field *list = longest_list(d);
+    return lk_format("%s: expected a field that is a text in at least half of the rows, found %s%s%s", d->path,
+                     list != NULL ? "a list with texts, \"" : "none", list != NULL ? list->path : "",
+                     list != NULL ? "\": write what is to be served of it into one field first" : "");
 }
 
 static void estimate(struct survey_dataset *d)
@@ -266,12 +352,14 @@ static enum lk_code sample_shards(struct sampling *s, struct lk_err *err)
     return LK_OK;
 }
 
-void survey_sample(struct survey_dataset *d)
+void survey_sample(struct survey_dataset *d, const char *wanted)
 {
     struct sampling s = {.dataset = d};
     struct lk_err err;
     enum lk_code code = lk_dataset_list(d->path, &d->files, &err);
     d->whole = d->files.n <= SURVEY_SHARDS;
+    if (wanted != NULL)
+        (void)field_of(&s, wanted, false); /* told apart however many there are */
     for (uint32_t i = 0; i < d->files.n; i++)
         d->stored_bytes += d->files.bytes[i];
     if (code == LK_OK)
@@ -281,9 +369,8 @@ void survey_sample(struct survey_dataset *d)
     else if (d->rows == 0)
         d->trouble = d->bad != NULL ? lk_format("no row is a JSON object: %s", d->bad)
                                     : lk_format("%s: expected rows, found none", d->path);
-    else if (!choose_text(d))
-        d->trouble = lk_format("%s: expected a field that is a text in at least half of the rows, found none",
-                               d->path);
+    else if (!choose_text(d, wanted))
+        d->trouble = no_text(d);
     else
         estimate(d);
     lk_buf_done(&s.window);

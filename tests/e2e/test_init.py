@@ -16,9 +16,9 @@ def zst(data):
     return subprocess.run(["zstd", "-q", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout
 
 
-def init(box, folder, name="lanekeeper.yaml", status=0):
+def init(box, folder, name="lanekeeper.yaml", status=0, *more):
     """(the file's path, what was said)"""
-    done = box.tool("init", folder, "-o", box.path / name)
+    done = box.tool("init", folder, "-o", box.path / name, *more)
     lk.same(done.returncode, status, f"init of {folder.name}: exit status {status}") or print(done)
     return box.path / name, done
 
@@ -180,6 +180,39 @@ def layouts(box):
     lk.check(done.returncode == 1 and "cannot write into" in done.stderr, "a folder that is not there: refused", done)
 
 
+def fields(box):
+    """Rows with several texts: which is taken, which are not served, and how to take another."""
+    n = range(120)
+    turns = [[{"role": "user", "content": f"What is {i}?"}, {"role": "assistant", "content": f"It is {i}, dear. " * 5}] for i in n]
+    box.write("data/sft/a.jsonl", "".join(json.dumps(
+        {"id": "x" * 40, "instruction": f"Say the number {i} in words.", "input": "" if i % 3 else "Please be short", "output": f"It is {i}. " * 20}) + "\n" for i in n))
+    box.write("data/talk/a.jsonl", "".join(json.dumps({"id": f"talk-{i}", "messages": turns[i]}) + "\n" for i in n))
+    box.write("data/both/a.jsonl", "".join(json.dumps({"prompt": f"A question, {i}?", "messages": turns[i]}) + "\n" for i in n))
+    box.write("data/web/a.jsonl", "".join(json.dumps({"text": t, "url": f"https://a.example/{t[:30]}".replace(" ", "+"), "title": "A title", "tags": ["of two words"], "numbers": [1] * 500}) + "\n" for t in (t * 4 for t in lk.prose(7, 120, 900))))
+    config, done = init(box, box.path / "data", status=1)
+    said = "a row has one text, so these are not served: "
+    lk.same(sorted(line.split(": ", 1)[1] for line in done.stderr.splitlines()), [
+        'dataset both: a row has one text, "prompt", so these are not served: the list "messages" (%d bytes a row); --text FIELD takes another; to serve several, write them into one field first'
+        % (sum(len(t["content"]) for turn in turns for t in turn) // 120),
+        'dataset sft: a row has one text, "output", so these are not served: "instruction" (%d bytes a row); --text FIELD takes another; to serve several, write them into one field first'
+        % (sum(len(f"Say the number {i} in words.") for i in n) // 120),
+        f'dataset talk is left out: {box.path}/data/talk: expected a field that is a text in at least half of the rows, found a list with texts, "messages": write what is to be served of it into one field first',
+    ], "other texts are named, where they are worth it: not addresses, titles, numbers or few words")
+    text = config.read_text()
+    lk.check(text.count("      #   " + said) == 2 and '#   ' + said + '"instruction" (' in text, "in the file as well", text)
+    lk.same(sorted(works(box, config)), ["both", "sft", "web"], "an id beside a conversation is no text")
+    config, done = init(box, box.path / "data", "other.yaml", 1, "--text", "instruction")
+    lk.same([field(config, name)[1] for name in ("sft", "web", "both")], ["instruction", "text", "prompt"], "--text takes another, where there is one")
+    lk.check('"instruction": as --text says, ' in config.read_text() and re.search(
+        r'dataset web: fewer than half of the sampled rows have a text "instruction": the longest string, "text", is taken', done.stderr), "and says where not", done)
+    lk.same(field(config, "sft")[2], "%.6f" % (sum(len(f"Say the number {i} in words.") for i in n) / 1e6), "weights are of that text")
+    works(box, config)
+    never = box.tool("init", box.path / "data", "-o", box.path / "never.yaml", "--text", "no.such")
+    lk.check(never.returncode == 1 and 'no dataset has a text "no.such"' in never.stderr and not (box.path / "never.yaml").exists(), "a field that is nowhere: refused", never)
+    config, _ = init(box, box.path / "data", "id.yaml", 0, "--text", "id")
+    lk.same(field(config, "talk")[1], "id", "what is asked for is taken, whatever it is")
+
+
 def large(box):
     """What is only sampled: estimates are near, and memory is enough for compressed shards."""
     texts = ["Lorem ipsum dolor sit amet, consectetur %d. " % i * 20 for i in range(3000)]
@@ -195,4 +228,4 @@ def large(box):
 
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
-    lk.main([formats, tokenizers, broken, layouts, large])
+    lk.main([formats, tokenizers, broken, layouts, fields, large])
