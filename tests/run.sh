@@ -99,8 +99,9 @@ tests() {
     printf '%s\t%s\n' "sim/test_sim.py (sanitized)" "$python tests/sim/test_sim.py $asan 300"
     printf '%s\t%s\n' "leaks (sanitized)" "$python tests/proof/leaks.py $asan"
     # With real processes again; but not what measures memory or time, which sanitizers multiply.
-    for t in tests/e2e/cli.sh tests/e2e/test_*.py; do
+    for t in tests/e2e/cli.sh tests/e2e/config_cli.sh tests/e2e/test_*.py; do
         case $t in
+        */config_cli.sh) printf '%s (sanitized)\t%s\n' "${t#tests/}" "$t $PWD/$asan/lanekeeper" ;;
         *.sh) printf '%s (sanitized)\t%s\n' "${t#tests/}" "$t $asan" ;;
         */test_kill.py | */test_limits.py | */test_net.py | */test_zephon.py) ;;
         *) printf '%s (sanitized)\t%s\n' "${t#tests/}" "$python $t $asan" ;;

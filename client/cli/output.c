@@ -15,7 +15,8 @@
 
 bool output_flush(struct lk_buf *out)
 {
-    bool written = fwrite(out->data, 1, out->len, stdout) == out->len && fflush(stdout) == 0;
+    bool empty = out->len == 0; /* then there may be no data at all, which fwrite must not be given */
+    bool written = (empty || fwrite(out->data, 1, out->len, stdout) == out->len) && fflush(stdout) == 0;
     out->len = 0;
     if (!written)
         (void)fputs("lanekeeper: cannot write to standard output\n", stderr);
