@@ -369,7 +369,7 @@ enum lk_code measure_run(const struct lk_config *config, const struct measure_op
         counts_stats(run.counts, &stats);
     if (code == LK_CANCELLED && result->stopped != 0)
         (void)lk_fail(err, code, "stopped by SIG%s; the counts of %llu rows are kept, and it goes on from there when it is "
-                                 "called again", sigabbrev_np(result->stopped), (unsigned long long)(result->measured - stats.dropped));
+                                 "called again", sigabbrev_np(result->stopped), (unsigned long long)result->measured);
     if ((code == LK_OK || code == LK_CANCELLED) && stats.failed > 0)
         code = lk_fail(err, LK_RESOURCE_EXHAUSTED, "%s: %llu counts files could not be written",
                        config->runtime.counts_dir, (unsigned long long)stats.failed);

@@ -12,6 +12,7 @@
 #define ROUND_MOST_MS 300000     /* … and at most, */
 #define ROUND_SHARE 50           /* so that writing takes a fiftieth of the time, */
 #define EAGER_SHARE 8            /* or an eighth */
+#define NEWS_LEAST 256u          /* rows of a shard that has any */
 #define ROWS_MAX (1u << 31)      /* of a shard; of a larger one nothing is kept */
 
 /* A block as it was read from a file. In its shard's table, and in the list of all by last use. */
@@ -365,6 +366,27 @@ static bool known_already(struct shard *s, uint64_t r, const struct lk_count *co
     return same;
 }
 
+/* For one more of the shard. All that wait may have gone to the writer then. */
+static bool room_for_news(struct shard *s)
+{
+    struct counts *c = s->set->counts;
+    size_t cap = s->cap_news == 0 ? NEWS_LEAST : 2 * s->cap_news;
+    uint64_t more = (cap - s->cap_news) * sizeof *s->news;
+    if (s->n_news < s->cap_news)
+        return true;
+    if (c->news_bytes + more > c->config.memory_bytes / 4) {
+        if (!c->config.eager)
+            return false;
+        counts_flush(c);
+        cap = NEWS_LEAST;
+        more = cap * sizeof *s->news;
+    }
+    s->news = lk_resize(s->news, cap, sizeof *s->news);
+    s->cap_news = cap;
+    c->news_bytes += more;
+    return true;
+}
+
 void counts_put(struct counts_set *set, uint64_t row, struct lk_count count)
 {
     struct counts *c = set->counts;
@@ -377,16 +399,9 @@ void counts_put(struct counts_set *set, uint64_t row, struct lk_count count)
     set->doubts += wrong;
     if (c->writer == NULL)
         return;
-    if (s->n_news == s->cap_news) {
-        size_t cap = s->cap_news == 0 ? 256 : 2 * s->cap_news;
-        uint64_t more = (cap - s->cap_news) * sizeof *s->news;
-        if (c->news_bytes + more > c->config.memory_bytes / 4) {
-            c->stats.dropped++;
-            return;
-        }
-        s->news = lk_resize(s->news, cap, sizeof *s->news);
-        s->cap_news = cap;
-        c->news_bytes += more;
+    if (!room_for_news(s)) {
+        c->stats.dropped++;
+        return;
     }
     if (s->n_news == 0) {
         s->next_news = c->with_news;

@@ -30,7 +30,8 @@ struct counts_config {
     uint64_t disk_bytes;   /* of all files; the oldest are removed beyond it */
     uint64_t memory_bytes; /* of everything here */
     bool write;            /* else what is given is not kept */
-    bool eager;            /* write more often: for who does nothing but fill it */
+    bool eager;            /* for who does nothing but fill it: writes more often, and where there is no room for a
+                            * count, waits for the writer rather than drop it */
     const struct log *log;
 };
 
@@ -56,7 +57,7 @@ void counts_block(struct counts_set *set, uint32_t shard, uint32_t b,
                   struct lk_count ret_row[static LK_COUNTS_BLOCK]);
 
 /* Keeps a row's count, as it was measured. One that contradicts what is kept replaces it, and is named in
- * the log. When there is no room it is dropped. */
+ * the log. When there is no room it is dropped, unless who fills it is eager. */
 void counts_put(struct counts_set *set, uint64_t row, struct lk_count count);
 
 /* The same of a row whose kept count has been used, and was found to be wrong by that: it is a doubt, whatever is

@@ -385,6 +385,27 @@ START_TEST(memory_is_bounded)
 }
 END_TEST
 
+/* Measuring ahead outruns the disk: then it waits. */
+START_TEST(who_is_eager_loses_nothing_with_little_memory)
+{
+    struct counts_config config = {.dir = folder, .disk_bytes = 1u << 30, .memory_bytes = 64u << 10,
+                                   .write = true, .eager = true, .log = &quiet};
+    struct counts *counts;
+    struct lk_err err;
+    ck_assert_int_eq(counts_open(&config, &counts, &err), LK_OK);
+    struct counts_set *set = set_of(counts);
+    for (uint64_t row = 0; row < ROWS; row++) { /* of all shards in turns */
+        uint64_t of = row % 2 == 0 ? row / 2 : ROWS - 1 - row / 2;
+        counts_put(set, of, count_of(of));
+        ck_assert_uint_le(stats_of(counts).memory, config.memory_bytes);
+    }
+    counts_flush(counts);
+    ck_assert_uint_eq(stats_of(counts).dropped, 0);
+    ck_assert_uint_eq(found_rows(set, 0, ROWS), ROWS);
+    counts_close(counts);
+}
+END_TEST
+
 START_TEST(a_folder_that_goes_away_costs_the_files_alone)
 {
     struct counts *counts = open_with(1u << 30, 4u << 20, true, &quiet);
@@ -470,6 +491,7 @@ Suite *suite(void)
     tcase_add_test(t, what_was_found_to_be_wrong_is_not_used_again);
     tcase_add_test(t, the_folder_stays_within_its_size_and_the_oldest_go);
     tcase_add_test(t, memory_is_bounded);
+    tcase_add_test(t, who_is_eager_loses_nothing_with_little_memory);
     tcase_add_test(t, a_folder_that_goes_away_costs_the_files_alone);
     tcase_add_test(t, files_of_another_version_are_left_alone);
     tcase_add_test(t, a_file_is_checked);
