@@ -119,14 +119,20 @@ static int64_t unfold(uint64_t v)
     return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
 }
 
-static unsigned grown(const struct column *c, int64_t foretold)
+static unsigned size_of(int64_t foretold)
 {
-    return bit_length(foretold > 0 ? (uint64_t)foretold : 0) * (unsigned)c->growth / 4;
+    return bit_length(foretold > 0 ? (uint64_t)foretold : 0);
 }
 
-static unsigned order_at(const struct column *c, int64_t foretold)
+/* Of a value whose forecast has @size. */
+static unsigned grown(const struct column *c, unsigned size)
 {
-    int order = c->order + (int)grown(c, foretold);
+    return size * (unsigned)c->growth / 4;
+}
+
+static unsigned order_at(const struct column *c, unsigned size)
+{
+    int order = c->order + (int)grown(c, size);
     return order < 0 ? 0 : order > ORDER_MAX ? ORDER_MAX : (unsigned)order;
 }
 
@@ -169,78 +175,104 @@ struct values {
     uint64_t v[LK_COUNTS_BLOCK];
 };
 
-static uint64_t bits_of(const struct values *values, const struct column *c)
-{
-    uint64_t bits = 0;
-    for (uint32_t i = 0; i < values->n; i++) {
-        int64_t foretold = foretell(c, values->x[i]);
-        bits += code_bits(fold((int64_t)values->v[i] - foretold), order_at(c, foretold));
-    }
-    return bits;
-}
-
 /* What a reader takes; honest texts and tokens never need more. */
 static bool line_fits(const struct column *c)
 {
     return c->base <= COLUMN_MAX && c->base >= -COLUMN_MAX && c->slope <= COLUMN_MAX && c->slope >= -COLUMN_MAX;
 }
 
-/* The order that suits the values on average, and its neighbours, with each growth. */
-static uint64_t best_orders(const struct values *values, struct column c, struct column *best,
-                            uint64_t least)
+/* The bits of what a line leaves of the values, as plain numbers. */
+static uint64_t bits_left(const struct values *values, const struct column *line)
 {
-    LK_CHECK(values->n > 0); /* put_column writes nothing of none */
-    if (!line_fits(&c))
-        return least;
-    for (c.growth = 0; c.growth < GROWTHS; c.growth++) {
-        int64_t sum = 0;
-        for (uint32_t i = 0; i < values->n; i++) {
-            int64_t foretold = foretell(&c, values->x[i]);
-            sum += (int64_t)bit_length(fold((int64_t)values->v[i] - foretold)) -
-                   (int64_t)grown(&c, foretold);
-        }
-        int middle = (int)(sum / (int64_t)values->n) - 1;
-        for (c.order = middle - 1; c.order <= middle + 1; c.order++) {
-            uint64_t bits = bits_of(values, &c);
-            if (bits < least) {
-                least = bits;
-                *best = c;
-            }
-        }
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < values->n; i++)
+        bits += bit_length(fold((int64_t)values->v[i] - foretell(line, values->x[i])));
+    return bits;
+}
+
+static void try_line(const struct values *values, struct column line, struct column *best, uint64_t *least)
+{
+    uint64_t bits = line_fits(&line) ? bits_left(values, &line) : UINT64_MAX;
+    if (bits < *least) {
+        *least = bits;
+        *best = line;
     }
-    return least;
 }
 
 /* Straight lines through the values: the same for all, in proportion, at a distance, and that of the
- * least squares. Whichever takes the fewest bits. */
-static struct column best_column(const struct values *values)
+ * least squares. Whichever leaves least. */
+static struct column best_line(const struct values *values)
 {
     i128 n = values->n, x = 0, v = 0, xx = 0, xv = 0;
     struct column best = {0};
-    uint64_t least = UINT64_MAX;
+    uint64_t least = bits_left(values, &best);
     for (uint32_t i = 0; i < values->n; i++) {
         x += values->x[i];
         v += values->v[i];
         xx += (i128)values->x[i] * values->x[i];
         xv += (i128)values->x[i] * values->v[i];
     }
-    least = best_orders(values, (struct column){.base = values->n > 0 ? (int64_t)(v / n) : 0}, &best,
-                        least);
+    try_line(values, (struct column){.base = (int64_t)(v / n)}, &best, &least);
     if (x == 0 || v == 0)
-        return best_orders(values, (struct column){0}, &best, least), best;
-    least = best_orders(values, (struct column){.slope = (int64_t)((v << 16) / x)}, &best, least);
-    least = best_orders(values, (struct column){.slope = 1 << 16, .base = (int64_t)((v - x) / n)}, &best,
-                        least);
+        return best;
+    try_line(values, (struct column){.slope = (int64_t)((v << 16) / x)}, &best, &least);
+    try_line(values, (struct column){.slope = 1 << 16, .base = (int64_t)((v - x) / n)}, &best, &least);
     i128 spread = n * xx - x * x;
-    if (spread > 0) {
-        i128 slope = ((n * xv - x * v) * 65536) / spread;
-        if (slope < 0 || slope > (1 << 24))
-            return best;
-        struct column squares = {.slope = (int64_t)slope};
-        squares.base = (int64_t)((v - ((x * slope) >> 16)) / n);
-        (void)best_orders(values, squares, &best, least);
+    i128 slope = spread > 0 ? ((n * xv - x * v) * 65536) / spread : -1;
+    if (slope >= 0 && slope <= 1 << 24)
+        try_line(values, (struct column){.slope = (int64_t)slope, .base = (int64_t)((v - ((x * slope) >> 16)) / n)},
+                 &best, &least);
+    return best;
+}
+
+/* What a line makes of the values, worked out once for all growths and orders. */
+struct left {
+    uint64_t folded[LK_COUNTS_BLOCK];
+    uint8_t size[LK_COUNTS_BLOCK];
+};
+
+static uint64_t bits_of(const struct left *left, uint32_t n, const struct column *c)
+{
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < n; i++)
+        bits += code_bits(left->folded[i], order_at(c, left->size[i]));
+    return bits;
+}
+
+/* With each growth the order that suits the values on average, and its neighbours. @sum: of the lengths of what
+ * is left. */
+static struct column best_orders(const struct left *left, uint32_t n, int64_t sum, struct column line)
+{
+    struct column best = line;
+    uint64_t least = UINT64_MAX;
+    for (line.growth = 0; line.growth < GROWTHS; line.growth++) {
+        int64_t rest = sum;
+        for (uint32_t i = 0; i < n; i++)
+            rest -= grown(&line, left->size[i]);
+        int middle = (int)(rest / (int64_t)n) - 1;
+        for (line.order = middle - 1; line.order <= middle + 1; line.order++) {
+            uint64_t bits = bits_of(left, n, &line);
+            if (bits < least) {
+                least = bits;
+                best = line;
+            }
+        }
     }
     return best;
+}
+
+static struct column best_column(const struct values *values)
+{
+    struct column line = best_line(values);
+    struct left left;
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < values->n; i++) {
+        int64_t foretold = foretell(&line, values->x[i]);
+        left.folded[i] = fold((int64_t)values->v[i] - foretold);
+        left.size[i] = (uint8_t)size_of(foretold);
+        sum += bit_length(left.folded[i]);
+    }
+    return best_orders(&left, values->n, sum, line);
 }
 
 static void put_column(struct lk_buf *out, const struct values *values)
@@ -255,7 +287,7 @@ static void put_column(struct lk_buf *out, const struct values *values)
     lk_buf_put(out, how, 2);
     for (uint32_t i = 0; i < values->n; i++) {
         int64_t foretold = foretell(&c, values->x[i]);
-        put_code(&w, fold((int64_t)values->v[i] - foretold), order_at(&c, foretold));
+        put_code(&w, fold((int64_t)values->v[i] - foretold), order_at(&c, size_of(foretold)));
     }
     put_last_bits(&w);
 }
@@ -278,7 +310,7 @@ static void read_column(struct lk_reader *in, struct values *values, uint64_t ma
     struct bit_reader r = {.at = in->at, .end = in->end};
     for (uint32_t i = 0; i < values->n && !r.bad; i++) {
         int64_t foretold = foretell(&c, values->x[i]);
-        uint64_t folded = take_code(&r, order_at(&c, foretold));
+        uint64_t folded = take_code(&r, order_at(&c, size_of(foretold)));
         int64_t v = (int64_t)((uint64_t)foretold + (uint64_t)unfold(folded));
         r.bad = r.bad || v < 0 || (uint64_t)v > max;
         values->v[i] = (uint64_t)v;
