@@ -20,7 +20,7 @@ void put_stream_memory(struct lk_buf *out, const struct lk_config *config, const
     struct lk_state_bytes state = lk_recipe_state_bytes(recipe);
     line(out, "  a step      ", grant.step_bytes, " of tokens at most; ");
     lk_buf_putf(out, "%u steps are made ahead, batch memory has room for %u\n", runtime->prefetch_steps, grant.slots);
-    line(out, "  a cursor    about ", state.usual, " of buffers in its ");
+    line(out, "  buffers     about ", state.usual, " in all ");
     lk_buf_putf(out, "%u lanes, when full; ", recipe->lanes);
     line(out, "", state.most, " if every document were one token long\n");
 }
@@ -48,7 +48,7 @@ void put_memory(struct lk_buf *out, const struct lk_config *config, const struct
     line(out, "  arena       ", f.arena, ": tokens, and ready batches in at most half of it\n");
     line(out, "  training    up to ", f.training, " beside it: arrays that trainers ask for (labels, positions, …)\n");
     line(out, "  state       about ", f.state.usual, "");
-    lk_buf_putf(out, ": the buffers of up to %u cursors a stream", runtime->cursors_max);
+    lk_buf_putf(out, ": the lanes' buffers, at up to %u far-apart places of a stream at once (max_cursors)", runtime->cursors_max);
     line(out, "; at most ", f.state.most, "");
     line(out, "; `state` allows about ", runtime->state_bytes, "\n");
     if (f.cache > 0)

@@ -9,7 +9,7 @@
 #include "config/config.h"
 #include "host/machine.h"
 
-/* Lines of a stream: steps, and the state of a cursor, which has all lanes. */
+/* Lines of a stream: its steps, and the lanes' buffers, which each of its cursors has. */
 void put_stream_memory(struct lk_buf *out, const struct lk_config *config, const struct lk_recipe *recipe);
 
 /* Lines of all that the daemon may take, with all streams and local workers, and of what there is. */

@@ -69,7 +69,7 @@ says() { # PATTERN: what both say that is like it, once
         exit 1
     fi
 }
-says '^  (a step  |a cursor|arena|training|state|cache|counts|processes|together) .*' '' 9
+says '^  (a step  |buffers  |arena|training|state|cache|counts|processes|together) .*' '' 9
 says '"memory(_of_all)?":\{[^}]*\}' --json 2
 
 # An arena that cannot be there: refused before anything is made, by the check and by the daemon. One that takes all that
