@@ -1,8 +1,11 @@
 #include "host/footprint.h"
 
+#include "config/keys.h"
 #include "config/scalar.h"
 #include "host/grant.h"
 #include "proto/training.h"
+
+#include <string.h>
 
 /*
  * Measured (resident and not shared): a worker with the 262,000 tokens of Gemma 3 has 72 MiB, one with the 50,000
@@ -47,12 +50,15 @@ void footprint_of(const struct lk_config *config, struct footprint *ret_footprin
 static enum lk_code fail_arena(const struct lk_config *config, const struct machine_memory *there, struct lk_err *err)
 {
     struct lk_buf arena = {0}, have = {0};
+    size_t n;
+    const struct lk_key *key = &lk_keys(&n)[lk_key_find("runtime", "arena")];
     lk_put_size(&arena, config->runtime.arena_bytes);
+    bool unsaid = strcmp(lk_buf_cstr(&arena), key->def) == 0; /* most likely: then whoever reads this never wrote it */
     lk_put_about(&have, there->bytes);
     enum lk_code code = lk_fail(err, LK_RESOURCE_EXHAUSTED,
-                                "%s: runtime.arena: %s is more than the memory there is: %s (%s); set it to what can be "
+                                "%s: runtime.arena: %s%s is more than the memory there is: %s (%s); set it to what can be "
                                 "spared for tokens and ready batches", config->path, lk_buf_cstr(&arena),
-                                lk_buf_cstr(&have), there->from);
+                                unsaid ? " (the default)" : "", lk_buf_cstr(&have), there->from);
     lk_buf_done(&arena);
     lk_buf_done(&have);
     return code;

@@ -55,6 +55,10 @@ START_TEST(an_arena_that_cannot_fit_is_refused_with_all_there_is_to_say)
     ck_assert_int_eq(check(64 * GIB, &notes), LK_OK); /* but there is no room for anything else */
     ck_assert_str_ne(notes, "");
     free(notes);
+    parse("pack: {algorithm: concat}", "");
+    ck_assert_int_eq(check(512 * MIB - 1, &notes), LK_RESOURCE_EXHAUSTED);
+    ck_assert_ptr_nonnull(strstr(err.text, "runtime.arena: 512MiB (the default) is more than the memory there is: 511.9 MiB ("));
+    free(notes);
 }
 END_TEST
 
