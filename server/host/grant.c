@@ -1,5 +1,7 @@
 #include "host/grant.h"
 
+#include "base/status.h"
+
 #define SLOTS_MIN 4 /* two steps in the making, and two with trainers */
 
 /* What batch memory a stream would like: a window for a training run, a smaller one for every other
@@ -17,6 +19,7 @@ struct slots_grant slots_granted(const struct lk_runtime *runtime, uint32_t n_st
         if (recipe->batch[i].size > grant.rows)
             grant.rows = recipe->batch[i].size;
     grant.step_bytes = (uint64_t)grant.rows * recipe->sequence * 4;
+    LK_CHECK(n_streams > 0 && grant.step_bytes > 0);
     uint64_t fit = runtime->arena_bytes / 2 / n_streams / grant.step_bytes;
     uint32_t wanted = slots_wanted(runtime);
     grant.slots = fit >= wanted ? wanted : fit < SLOTS_MIN ? SLOTS_MIN : (uint32_t)fit;

@@ -30,14 +30,14 @@ static bool read_number(const char *text, uint64_t *ret_value)
     return n > 0 && (text[n] == '\0' || text[n] == '\n' || text[n] == ' ');
 }
 
-static void lower_to(struct machine_memory *memory, uint64_t bytes, char *from)
+static void lower_to(struct machine_memory *memory, uint64_t bytes, const char *what, const char *path)
 {
-    if (bytes == 0 || bytes >= memory->bytes) {
-        free(from);
+    if (bytes == 0 || bytes >= memory->bytes)
         return;
-    }
-    free(memory->from);
-    *memory = (struct machine_memory){bytes, from};
+    char *before = memory->from;
+    memory->bytes = bytes;
+    memory->from = lk_format("%s, %s", what, path);
+    free(before);
 }
 
 static void read_physical(const char *root, struct machine_memory *memory)
@@ -52,7 +52,7 @@ static void read_physical(const char *root, struct machine_memory *memory)
             continue;
         const char *number = line + sizeof key - 1;
         if (read_number(number + strspn(number, " \t"), &kib) && kib <= UINT64_MAX / 1024)
-            lower_to(memory, kib * 1024, lk_strdup("physical memory, MemTotal of /proc/meminfo"));
+            lower_to(memory, kib * 1024, "physical memory", "MemTotal of /proc/meminfo");
         break;
     }
     free(line);
@@ -68,7 +68,7 @@ static void read_limit(const char *root, const char *dir, const char *name, stru
     FILE *file = open_below(root, path);
     uint64_t bytes;
     if (file != NULL && fgets(text, sizeof text, file) != NULL && read_number(text, &bytes))
-        lower_to(memory, bytes, lk_format("limit of the control group, %s", path));
+        lower_to(memory, bytes, "limit of the control group", path);
     if (file != NULL)
         (void)fclose(file);
     free(path);
