@@ -5,6 +5,7 @@
 #include "client/cli/output.h"
 #include "config/address.h"
 #include "config/scalar.h"
+#include "host/footprint.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,6 +18,9 @@ enum {
     STEPS_ROOM = 64,      /* steps that the arena has room for */
     COMMENTED_MAX = 4,    /* other tokenizers that are offered */
     UNSERVED_MAX = 4,     /* fields that are named */
+    ARENA_MIB = 512,      /* the defaults of `arena`, */
+    CACHE_MIB = 256,      /* `cache` */
+    COUNTS_MIB = 256,     /* and `counts.memory` */
 };
 #define MIB (1ull << 20)
 
@@ -27,22 +31,29 @@ static uint64_t up_to_mib(uint64_t bytes)
     return (bytes + MIB - 1) / MIB * MIB;
 }
 
-/* Every worker may have the largest compressed shard in memory, and what a sample tells of it is rough. */
+/*
+ * Every worker may have the largest compressed shard in memory, and what a sample tells of it is rough. Workers with
+ * their caches get three eighths of memory, arena and counts an eighth each; the rest is for lanes and for trainers.
+ */
 static void suggest_memory(const struct survey *survey, const struct machine *machine, struct suggestion *s)
 {
-    uint64_t largest = 0, half = machine->memory_bytes > 0 ? machine->memory_bytes / 2 : 4096 * MIB;
+    uint64_t largest = 0, eighth = (machine->memory_bytes > 0 ? machine->memory_bytes : 8192 * MIB) / 8;
+    uint64_t usual = up_to_mib(eighth > 64 * MIB ? eighth : 64 * MIB); /* where it is less than the defaults */
     for (uint32_t i = 0; i < survey->n; i++)
         if (survey->dataset[i].trouble == NULL && survey->dataset[i].decoded_max > largest)
             largest = survey->dataset[i].decoded_max;
     uint64_t each = largest > 0 ? up_to_mib(2 * largest) : MIB;
     s->workers = machine->processors;
-    while (s->workers > 1 && each * s->workers > half)
+    while (s->workers > 1 && (each + FOOTPRINT_WORKER_BYTES) * s->workers > 3 * eighth)
         s->workers--;
     s->some_workers = s->workers < machine->processors;
-    s->cache = each * s->workers > 256 * MIB ? each * s->workers : 256 * MIB;
+    s->counts = usual < COUNTS_MIB * MIB ? usual : COUNTS_MIB * MIB;
+    s->cache = usual < CACHE_MIB * MIB ? usual : CACHE_MIB * MIB;
+    if (s->cache < each * s->workers)
+        s->cache = each * s->workers;
     s->arena = up_to_mib((uint64_t)STEPS_ROOM * s->batch * s->sequence * 4);
-    if (s->arena < 512 * MIB)
-        s->arena = 512 * MIB < half / 4 ? 512 * MIB : up_to_mib(half / 4 > 64 * MIB ? half / 4 : 64 * MIB);
+    if (s->arena < ARENA_MIB * MIB)
+        s->arena = usual < ARENA_MIB * MIB ? usual : ARENA_MIB * MIB;
 }
 
 struct suggestion suggest(const struct survey *survey, const struct machine *machine, unsigned bytes_per_token)
@@ -363,14 +374,21 @@ static void put_runtime(struct lk_buf *out, const char *dir, const struct sugges
     lk_buf_puts(out, "  # listen: [\"tcp://0.0.0.0:7070\"]           # for ranks on other machines\n"
                      "  # http: 127.0.0.1:8080                     # metrics and health, for Prometheus and probes\n");
     if (s->some_workers)
-        lk_buf_putf(out, "  workers: %-14u # fewer than processors: each may hold a decoded shard\n", s->workers);
+        lk_buf_putf(out, "  workers: %-14u # fewer than processors: each takes memory of its own\n", s->workers);
     else
         lk_buf_puts(out, "  workers: cores          # processes that read and tokenise\n");
     put_setting(out, "arena", s->arena, "memory for tokens and ready batches");
     put_setting(out, "cache", s->cache, "memory for decompressed shards, all workers together");
     lk_buf_puts(out, "  index_dir: index        # where `lanekeeper index` puts what it makes\n"
                      "  snapshots: {dir: snapshots, every: 100}    # they save time, never correctness\n"
-                     "  counts: {dir: counts}                      # so do these; may be shared\n");
+                     "  counts: {dir: counts");
+    if (s->counts < COUNTS_MIB * MIB) {
+        lk_buf_puts(out, ", memory: ");
+        lk_put_size(out, s->counts);
+        lk_buf_puts(out, "}       # so do these; may be shared\n");
+    } else {
+        lk_buf_puts(out, "}                      # so do these; may be shared\n");
+    }
 }
 
 void init_text(struct lk_buf *out, const char *dir, const struct survey *survey,

@@ -15,8 +15,8 @@ struct machine {
 /* What is chosen for a stream. Pure. */
 struct suggestion {
     uint32_t lanes, batch, sequence, workers;
-    bool some_workers;         /* not one a processor: too little memory for their caches */
-    uint64_t arena, cache;     /* bytes */
+    bool some_workers;         /* not one a processor: too little memory for them and their caches */
+    uint64_t arena, cache, counts; /* bytes */
     uint64_t rows_least;       /* of the smallest dataset, about */
     uint64_t tokens;           /* of all of it, about */
     bool drops;                /* rows of the sample cannot be used */

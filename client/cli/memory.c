@@ -36,7 +36,7 @@ static void put_together(struct lk_buf *out, const struct footprint *f, const st
     put_percent(out, f->total, there->bytes);
     line(out, " of ", there->bytes, " (");
     put_safe(out, there->from, strlen(there->from));
-    lk_buf_puts(out, ")\n");
+    lk_buf_puts(out, f->total > there->bytes ? "): more than there is\n" : ")\n");
 }
 
 void put_memory(struct lk_buf *out, const struct lk_config *config, const struct machine_memory *there)

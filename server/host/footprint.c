@@ -7,12 +7,6 @@
 
 #include <string.h>
 
-/*
- * Measured (resident and not shared): a worker with the 262,000 tokens of Gemma 3 has 72 MiB, one with the 50,000
- * of GPT-2 46 MiB, of which 40 are its cache of pieces; the daemon 66 and 25. To a worker's come two parts of its
- * board, which keep up to 4 MiB each (worker/link_local.c), and the rows in its hands.
- */
-#define WORKER_BYTES (96ull << 20)
 #define DAEMON_BYTES (64ull << 20)
 
 static void add(uint64_t *sum, uint64_t bytes)
@@ -32,7 +26,7 @@ void footprint_of(const struct lk_config *config, struct footprint *ret_footprin
     struct footprint f = {.arena = runtime->arena_bytes,
                           .cache = runtime->workers > 0 ? runtime->cache_bytes : 0,
                           .counts = runtime->counts_bytes > 0 ? runtime->counts_memory : 0,
-                          .processes = DAEMON_BYTES + runtime->workers * WORKER_BYTES};
+                          .processes = DAEMON_BYTES + runtime->workers * FOOTPRINT_WORKER_BYTES};
     for (uint32_t s = 0; s < config->n_streams; s++) {
         const struct lk_recipe *recipe = &config->stream[s];
         struct slots_grant grant = slots_granted(runtime, config->n_streams, recipe);

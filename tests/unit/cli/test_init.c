@@ -2,6 +2,7 @@
 #include "client/cli/init_text.h"
 
 #include "config/config.h"
+#include "host/footprint.h"
 #include "tests/lib/check_main.h"
 
 #include <stdlib.h>
@@ -82,6 +83,40 @@ START_TEST(every_worker_has_room_for_the_largest_shard)
 }
 END_TEST
 
+/* Small machines and containers, too, get a configuration that the daemon finds nothing to note of. */
+START_TEST(what_is_suggested_fits_the_machine)
+{
+    static const uint64_t sizes[] = {GIB / 2, GIB, 2 * GIB, 4 * GIB, 16 * GIB, 256 * GIB};
+    static const unsigned processors[] = {1, 2, 5, 16, 64, 256};
+    const struct found_tokenizers none = {.n = 0};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t k = 0; k < sizeof processors / sizeof *processors; k++) {
+            char from[] = "a made-up machine";
+            const struct machine machine = {.processors = processors[k], .memory_bytes = sizes[i]};
+            const struct machine_memory there = {sizes[i], from};
+            struct survey survey = survey_of(1);
+            struct lk_buf out = {0}, notes = {0};
+            struct lk_config config;
+            struct lk_err err;
+            survey.dataset[0] = dataset_of("a", "/a", 100000, 10 * GIB);
+            survey.dataset[0].decoded_max = k % 2 == 0 ? 0 : 20 * MIB;
+            const struct suggestion s = suggest(&survey, &machine, 4);
+            init_text(&out, "/somewhere", &survey, &none, &s);
+            enum lk_code code = lk_config_parse("x", out.data, out.len, "/somewhere", &config, &err);
+            ck_assert_msg(code == LK_OK, "%s", err.text);
+            if (!s.some_workers)
+                config.runtime.workers = processors[k]; /* `cores`, which here are others */
+            ck_assert_int_eq(footprint_check(&config, &there, &notes, &err), LK_OK);
+            ck_assert_msg(notes.len == 0, "%u processors: %s", processors[k], lk_buf_cstr(&notes));
+            lk_config_done(&config);
+            lk_buf_done(&out);
+            lk_buf_done(&notes);
+            survey_done(&survey);
+        }
+    }
+}
+END_TEST
+
 /* Names of files are not to be trusted: whatever they are, the file says what is meant. */
 START_TEST(any_path_and_field_is_read_back_as_it_was)
 {
@@ -123,6 +158,7 @@ Suite *suite(void)
     tcase_add_test(c, usual_data_get_the_usual);
     tcase_add_test(c, few_rows_get_fewer_lanes_and_little_text_shorter_sequences);
     tcase_add_test(c, every_worker_has_room_for_the_largest_shard);
+    tcase_add_test(c, what_is_suggested_fits_the_machine);
     tcase_add_test(c, any_path_and_field_is_read_back_as_it_was);
     suite_add_tcase(s, c);
     return s;
