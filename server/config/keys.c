@@ -208,8 +208,8 @@ static const struct lk_key keys[] = {
     {.path = "runtime.state", .type = LK_KEY_SIZE, .def = "4GiB", .min = 1u << 20, .max = TERA,
      .offset = R(state_bytes),
      .help = "memory for the lanes' buffers when they are full, in all cursors: descriptors, not "
-             "tokens. A recipe that is estimated to need more is refused; `lanekeeper explain` "
-             "tells the worst case"},
+             "tokens. A recipe that is estimated to need more is refused; `lanekeeper config check` tells "
+             "the estimate and the worst case"},
     {.path = "runtime.cache", .type = LK_KEY_SIZE, .def = "256MiB", .max = TERA,
      .offset = R(cache_bytes), .help = "memory for decompressed shards, all workers together"},
     {.path = "runtime.prefetch_steps", .type = LK_KEY_U32, .def = "8", .min = 1, .max = 4096,
