@@ -324,16 +324,33 @@ static void pass_over(struct cursor_lane *lane, const struct lk_item *item)
         (void)counted_use(&lane->counted, &item->span[i]);
 }
 
-/* Hands out sequences of lane @l as far as it may run; true when anything moved. */
-static bool pump_lane(struct cursor *c, uint32_t l)
+/* The rows that the lane drew and dropped: each is told of once, when it was its turn. */
+static void list_dropped(struct cursor *c, uint32_t l)
+{
+    struct lk_dropped row[64];
+    uint32_t n;
+    while ((n = source_take_dropped(lane_source(c->lane[l].lane), row, 64)) > 0)
+        for (uint32_t i = 0; i < n; i++)
+            drop_log_row(c->context->drops, row[i].dataset, row[i].row, (enum lk_drop)row[i].drop);
+}
+
+static bool may_run(const struct cursor_lane *lane, uint64_t limit)
+{
+    return !lane->over && !lane->failed && !lane->stuck && lane_position(lane->lane) < limit;
+}
+
+/* Hands out sequences of lane @l before position @limit; true when anything moved. */
+static bool pump_lane(struct cursor *c, uint32_t l, uint64_t limit)
 {
     struct cursor_lane *lane = &c->lane[l];
-    uint64_t limit = run_limit(c);
     bool moved = false;
 
-    while (!lane->over && !lane->failed && !lane->stuck && lane_position(lane->lane) < limit) {
+    if (!may_run(lane, limit))
+        return false;
+    while (may_run(lane, limit)) {
         uint64_t position = lane_position(lane->lane);
         struct lk_item item;
+        lane->planned = 0;
         enum seq_pull got = lane_next(lane->lane, &item);
         if (got == SEQ_WANT) {
             lane->stuck = true;
@@ -361,38 +378,29 @@ static bool pump_lane(struct cursor *c, uint32_t l)
             moved = true;
         }
     }
+    list_dropped(c, l);
     return moved;
 }
 
-/* The rows that the lane drew and dropped: each is told of once, when it was its turn. */
-static void list_dropped(struct cursor *c, uint32_t l)
+/* Positions are only counted up to @until: further than any step that will be asked for soon. */
+static bool pump_ahead(struct cursor *c, uint32_t l, uint64_t until)
 {
-    struct lk_dropped row[64];
-    uint32_t n;
-    while ((n = source_take_dropped(lane_source(c->lane[l].lane), row, 64)) > 0)
-        for (uint32_t i = 0; i < n; i++)
-            drop_log_row(c->context->drops, row[i].dataset, row[i].row, (enum lk_drop)row[i].drop);
-}
-
-/* Positions are only counted up to here: further than any step that will be asked for soon. */
-static bool pump_ahead(struct cursor *c, uint32_t l)
-{
-    return !c->lane[l].over && !c->lane[l].failed &&
-           lane_position(c->lane[l].lane) < steps_start(c->recipe, c->target) &&
-           measure_ahead(c, l, steps_start(c->recipe, c->target));
+    const struct cursor_lane *lane = &c->lane[l];
+    return !lane->over && !lane->failed && lane->planned != until && lane_position(lane->lane) < until &&
+           measure_ahead(c, l, until);
 }
 
 /* Once over all lanes; true when it is worth another round, since one lane may wait for another. */
 static bool pump_lanes(struct cursor *c)
 {
+    uint64_t limit = run_limit(c), until = steps_start(c->recipe, c->target);
     bool moved = false;
     for (uint32_t l = 0; l < c->recipe->lanes && !broken(c); l++) {
         if (c->lane[l].lane == NULL)
             continue;
-        moved = pump_lane(c, l) || moved;
-        list_dropped(c, l);
+        moved = pump_lane(c, l, limit) || moved;
         if (!broken(c))
-            moved = pump_ahead(c, l) || moved;
+            moved = pump_ahead(c, l, until) || moved;
     }
     return moved && !broken(c);
 }

@@ -22,6 +22,8 @@ struct cursor_lane {
     struct lk_lane *lane;      /* NULL: not active */
     bool over;                 /* it has ended */
     bool stuck;                /* it waits for a measurement */
+    struct errand *slices;     /* of it that are being measured */
+    uint64_t planned;          /* slices are, up to this position, and nothing has changed since; 0: not so */
     bool failed;               /* it cannot go on: see cursor.fail_step */
     uint64_t began;            /* position at which this cursor took it up */
     uint64_t next_snapshot;    /* position of the next one to write */
@@ -78,7 +80,7 @@ struct cursor {
     uint32_t ahead;            /* steps made beyond `asked`: grows with use */
     struct held *held;         /* ring of `capacity`: steps first_step … first_step + n */
     uint32_t head, n, capacity;
-    struct errand *errands;
+    struct errand *fetches;    /* rows that are fetched again */
     struct piece *missing;     /* found missing, not asked for yet */
     uint32_t n_missing, cap_missing;
     uint64_t fail_step;        /* this step and those after it cannot be made, for the reason in err */

@@ -26,7 +26,8 @@ static void errand_link(struct errand *errand, struct errand **list)
     *list = errand;
 }
 
-static struct errand *errand_new(struct cursor *c, uint32_t dataset, const uint64_t *row, uint32_t n)
+static struct errand *errand_new(struct cursor *c, struct errand **list, uint32_t dataset, const uint64_t *row,
+                                 uint32_t n)
 {
     struct errand *errand = lk_zalloc(1, sizeof *errand);
     errand->cursor = c;
@@ -35,7 +36,7 @@ static struct errand *errand_new(struct cursor *c, uint32_t dataset, const uint6
     errand->n = n;
     errand->row = lk_alloc(n * sizeof *errand->row);
     memcpy(errand->row, row, n * sizeof *errand->row);
-    errand_link(errand, &c->errands);
+    errand_link(errand, list);
     return errand;
 }
 
@@ -61,12 +62,11 @@ static void errand_free(struct errand *errand)
     free(errand);
 }
 
-/* The workers have better things to do than what a cursor wanted that is gone. An errand whose result
- * is being delivered at this moment is freed by that. */
-void measure_forget(struct cursor *c)
+/* An errand whose result is being delivered at this moment is freed by that. */
+static void forget(struct cursor *c, struct errand **list)
 {
     struct errand *errand;
-    while ((errand = c->errands) != NULL) {
+    while ((errand = *list) != NULL) {
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): errand_free takes it off this list, through @self */
         if (pool_cancel(c->context->pool, errand->task)) {
             errand_free(errand);
@@ -75,6 +75,14 @@ void measure_forget(struct cursor *c)
         errand_unlink(errand);
         errand_link(errand, c->context->orphans);
     }
+}
+
+/* The workers have better things to do than what a cursor wanted that is gone. */
+void measure_forget(struct cursor *c)
+{
+    forget(c, &c->fetches);
+    for (uint32_t l = 0; l < c->recipe->lanes; l++)
+        forget(c, &c->lane[l].slices);
 }
 
 void cursor_free_orphans(struct errand **orphans)
@@ -145,6 +153,7 @@ static void deliver_slice(struct cursor *c, const struct errand *errand,
                                              .drop = result->rows[i].drop};
     source_measured(lane_source(lane->lane), errand->dataset, errand->slice, measure, errand->n);
     lane->stuck = false;
+    lane->planned = 0;
     free(measure);
 }
 
@@ -266,9 +275,8 @@ static void hurry(struct cursor *c, uint32_t l)
 {
     uint32_t wanted = lane_wanted(c->lane[l].lane);
     struct errand *oldest = NULL;
-    for (struct errand *errand = c->errands; errand != NULL; errand = errand->next)
-        if (errand->piece == NULL && errand->lane == l && errand->dataset == wanted &&
-            (oldest == NULL || errand->slice < oldest->slice))
+    for (struct errand *errand = c->lane[l].slices; errand != NULL; errand = errand->next)
+        if (errand->dataset == wanted && (oldest == NULL || errand->slice < oldest->slice))
             oldest = errand;
     if (oldest != NULL)
         pool_hurry(c->context->pool, oldest->task, FETCH_URGENCY + 1);
@@ -320,7 +328,7 @@ bool measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
                 fed = true;
                 continue;
             }
-            struct errand *errand = errand_new(c, d, slice.rows, slice.n);
+            struct errand *errand = errand_new(c, &lane->slices, d, slice.rows, slice.n);
             errand->lane = l;
             errand->slice = slice.id;
             c->measuring++;
@@ -331,6 +339,7 @@ bool measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
     }
     if (lane->stuck)
         hurry(c, l);
+    lane->planned = until;
     return fed;
 }
 
@@ -371,7 +380,7 @@ static uint32_t fetch_some(struct cursor *c, uint32_t from)
             break;
         row[n++] = piece[i].row;
     }
-    struct errand *errand = errand_new(c, piece->dataset, row, n);
+    struct errand *errand = errand_new(c, &c->fetches, piece->dataset, row, n);
     errand->pieces = i;
     errand->piece = lk_alloc(i * sizeof *errand->piece);
     memcpy(errand->piece, piece, i * sizeof *errand->piece);

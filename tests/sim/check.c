@@ -332,11 +332,19 @@ void check_lease(struct sim *sim, const struct sim_lease *lease)
 
 /* The engine ------------------------------------------------------------------------------------ */
 
-static uint32_t errands_of(const struct cursor *cursor)
+static uint32_t length(const struct errand *list)
 {
     uint32_t n = 0;
-    for (const struct errand *errand = cursor->errands; errand != NULL; errand = errand->next)
+    for (; list != NULL; list = list->next)
         n++;
+    return n;
+}
+
+static uint32_t errands_of(const struct cursor *cursor)
+{
+    uint32_t n = length(cursor->fetches);
+    for (uint32_t l = 0; l < cursor->recipe->lanes; l++)
+        n += length(cursor->lane[l].slices);
     return n;
 }
 

@@ -23,7 +23,7 @@ void check_pieces(struct sim *sim)
         const struct cursor *cursor = sim->engine->stream[sim->wrong_stream].cursor[i].cursor;
         if (cursor == NULL)
             continue;
-        for (const struct errand *errand = cursor->errands; errand != NULL; errand = errand->next)
+        for (const struct errand *errand = cursor->fetches; errand != NULL; errand = errand->next)
             for (uint32_t p = 0; p < errand->pieces; p++)
                 check_piece(sim, cursor, &errand->piece[p]);
     }
