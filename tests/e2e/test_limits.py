@@ -126,6 +126,20 @@ def schedule_and_worlds(box):
         lk.ok("the schedule cuts the lanes' sequences and changes none")
 
 
+def many_lanes(box):
+    """The lanes of a large run: what a row costs does not grow with their number."""
+    stream = box.mixed(2048, lanes=1024, batch=2048, sequence=512,
+                       pipeline=[{"shuffle": {"buffer": 8}}, {"pack": {"algorithm": "exact_fit", "pool": 16}}])
+    daemon = box.serve(stream, workers=2, state="1GiB", arena="64MiB", prefetch_steps=2)
+    whole = lk.run_world(box, daemon, 1, 3)
+    lk.check([len(tokens) for _, tokens in whole] == [2048] * 3, "1,024 lanes give three steps of 2,048 sequences")
+    ranks = [box.trainer(daemon, rank=r, world=2048) for r in (0, 1000, 2047)]
+    lk.lines_of(ranks, "show tokens")
+    for rank, batches in zip((0, 1000, 2047), lk.lines_of(ranks, "next 3")):
+        lk.same([b["tokens"] for b in batches], [tokens[rank:rank + 1] for _, tokens in whole],
+                f"rank {rank} of 2,048 has its sequence of each")
+
+
 def two_streams(box):
     """One daemon, two recipes over the same data; neither knows of the other."""
     a, b = box.mixed(), box.mixed(seed=9, lanes=2, batch=6)
@@ -220,4 +234,4 @@ def missing_worker_program(box):
 
 
 if __name__ == "__main__":
-    lk.main([ends, giants, small_budgets, schedule_and_worlds, two_streams, remote_workers, no_workers, missing_worker_program])
+    lk.main([ends, giants, small_budgets, schedule_and_worlds, many_lanes, two_streams, remote_workers, no_workers, missing_worker_program])
