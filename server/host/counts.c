@@ -53,7 +53,7 @@ struct counts_set {
     const char *name;
     struct shard *shard;           /* [index->shards] */
     uint64_t doubts;               /* contradictions: that counts_put came upon, */
-    uint64_t untold;               /* and that the writer did; see counts_job */
+    _Atomic uint64_t untold;       /* and that the writer did; see counts_job */
     uint64_t heard;                /* of those, when last asked for */
 };
 
@@ -550,7 +550,7 @@ struct counts_set *counts_set(struct counts *c, struct lk_digest ops, const stru
 uint64_t counts_doubts(struct counts_set *set)
 {
     struct counts *c = set->counts;
-    uint64_t untold = c->writer != NULL ? writer_doubts(c->writer, &set->untold) : 0;
+    uint64_t untold = set->untold;
     for (uint32_t i = 0; untold != set->heard && i < set->index->shards; i++) {
         shard_drop_blocks(c, &set->shard[i]);
         file_drop(c, &set->shard[i]);

@@ -236,10 +236,10 @@ static void write_job(struct counts_writer *w, struct counts_job *job)
     if (code != LK_OK && !w->failing)
         log_event(w->config.log, LOG_LEVEL_WARN, "counts", "not_written", "reason", err.text, NULL);
     w->failing = code != LK_OK;
+    *job->doubts += found.untold;
     pthread_mutex_lock(&w->mutex);
     w->stats.kept += code == LK_OK ? found.kept : 0;
     w->stats.wrong += found.wrong;
-    *job->doubts += found.untold;
     w->stats.damaged += damaged;
     w->stats.written += code == LK_OK && out.len > 0;
     w->stats.bytes += code == LK_OK ? out.len : 0;
@@ -417,14 +417,6 @@ void writer_wait(struct counts_writer *w)
     while (w->busy)
         pthread_cond_wait(&w->idle, &w->mutex);
     pthread_mutex_unlock(&w->mutex);
-}
-
-uint64_t writer_doubts(struct counts_writer *w, const uint64_t *doubts)
-{
-    pthread_mutex_lock(&w->mutex);
-    uint64_t sum = *doubts;
-    pthread_mutex_unlock(&w->mutex);
-    return sum;
 }
 
 void writer_stats(struct counts_writer *w, struct counts_stats *stats)

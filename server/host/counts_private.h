@@ -21,7 +21,7 @@ struct counts_job {
     const char *dataset, *shard;
     struct counts_news *news;   /* [n] owned */
     size_t n;
-    uint64_t *doubts;           /* of its set, guarded by the writer: contradictions that were not told */
+    _Atomic uint64_t *doubts;   /* of its set: contradictions that were not told */
 };
 
 char *counts_path(const char *dir, const struct lk_counts_id *id); /* caller frees */
@@ -48,6 +48,5 @@ void writer_give(struct counts_writer *writer, struct counts_job *jobs);
 int64_t writer_spent_ms(struct counts_writer *writer);
 void writer_wait(struct counts_writer *writer);
 void writer_stats(struct counts_writer *writer, struct counts_stats *stats); /* adds to them */
-uint64_t writer_doubts(struct counts_writer *writer, const uint64_t *doubts); /* of a set */
 
 #endif

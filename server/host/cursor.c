@@ -24,6 +24,7 @@ void cursor_free(struct cursor *c)
     for (uint32_t l = 0; l < c->recipe->lanes; l++) {
         lane_free(c->lane[l].lane);
         free(c->lane[l].used);
+        free(c->lane[l].slices);
         counted_done(&c->lane[l].counted);
     }
     free(c->lane);
@@ -196,6 +197,7 @@ static void activate(struct cursor *c, uint32_t l, const struct cursor *near)
     lane->began = lane_position(lane->lane);
     c->by_counts = c->by_counts || lane->began > 0;
     lane->next_snapshot = snapshot_after(c, lane->began);
+    lane->slices = lk_zalloc(c->recipe->n_datasets, sizeof(struct errand *));
     lane->used = c->ring > 0 ? lk_zalloc(c->ring, sizeof *lane->used) : NULL;
     c->active++;
 }

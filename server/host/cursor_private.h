@@ -22,7 +22,7 @@ struct cursor_lane {
     struct lk_lane *lane;      /* NULL: not active */
     bool over;                 /* it has ended */
     bool stuck;                /* it waits for a measurement */
-    struct errand *slices;     /* of it that are being measured */
+    struct errand **slices;    /* [datasets] lists of those that are being measured */
     uint64_t planned;          /* slices are, up to this position, and nothing has changed since; 0: not so */
     bool failed;               /* it cannot go on: see cursor.fail_step */
     uint64_t began;            /* position at which this cursor took it up */

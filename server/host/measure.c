@@ -82,7 +82,8 @@ void measure_forget(struct cursor *c)
 {
     forget(c, &c->fetches);
     for (uint32_t l = 0; l < c->recipe->lanes; l++)
-        forget(c, &c->lane[l].slices);
+        for (uint32_t d = 0; c->lane[l].slices != NULL && d < c->recipe->n_datasets; d++)
+            forget(c, &c->lane[l].slices[d]);
 }
 
 void cursor_free_orphans(struct errand **orphans)
@@ -273,10 +274,9 @@ static void submit(struct errand *errand, uint64_t urgency)
 /* The task that measures the slice that lane @l waits for goes to the front. */
 static void hurry(struct cursor *c, uint32_t l)
 {
-    uint32_t wanted = lane_wanted(c->lane[l].lane);
-    struct errand *oldest = NULL;
-    for (struct errand *errand = c->lane[l].slices; errand != NULL; errand = errand->next)
-        if (errand->dataset == wanted && (oldest == NULL || errand->slice < oldest->slice))
+    const struct errand *oldest = c->lane[l].slices[lane_wanted(c->lane[l].lane)];
+    for (const struct errand *errand = oldest; errand != NULL; errand = errand->next)
+        if (errand->slice < oldest->slice)
             oldest = errand;
     if (oldest != NULL)
         pool_hurry(c->context->pool, oldest->task, FETCH_URGENCY + 1);
@@ -328,7 +328,7 @@ bool measure_ahead(struct cursor *c, uint32_t l, uint64_t until)
                 fed = true;
                 continue;
             }
-            struct errand *errand = errand_new(c, &lane->slices, d, slice.rows, slice.n);
+            struct errand *errand = errand_new(c, &lane->slices[d], d, slice.rows, slice.n);
             errand->lane = l;
             errand->slice = slice.id;
             c->measuring++;

@@ -344,7 +344,8 @@ static uint32_t errands_of(const struct cursor *cursor)
 {
     uint32_t n = length(cursor->fetches);
     for (uint32_t l = 0; l < cursor->recipe->lanes; l++)
-        n += length(cursor->lane[l].slices);
+        for (uint32_t d = 0; cursor->lane[l].slices != NULL && d < cursor->recipe->n_datasets; d++)
+            n += length(cursor->lane[l].slices[d]);
     return n;
 }
 
