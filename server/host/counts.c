@@ -315,11 +315,27 @@ static bool get_all(struct shard *s, const uint64_t *row, uint32_t n, struct lk_
     return true;
 }
 
+/* Of how many rows in a row, the first of which is in @shard, that is true. */
+static uint32_t run_in(const struct lk_index_shard *shard, const uint64_t *row, uint32_t n)
+{
+    uint32_t run = 1;
+    while (run < n && row[run] >= shard->first_row && row[run] - shard->first_row < shard->rows)
+        run++;
+    return run;
+}
+
 bool counts_get(struct counts_set *set, const uint64_t *row, uint32_t n, struct lk_count *ret_count)
 {
-    struct shard *s = shard_of(set, row[0]);
-    return s != NULL && (get_all(s, row, n, ret_count) ||
-                         (look_again(s) && get_all(s, row, n, ret_count)));
+    for (uint32_t i = 0, run; i < n; i += run) {
+        struct shard *s = shard_of(set, row[i]);
+        if (s == NULL)
+            return false;
+        run = run_in(index_shard(s), row + i, n - i);
+        if (!get_all(s, row + i, run, ret_count + i) &&
+            !(look_again(s) && get_all(s, row + i, run, ret_count + i)))
+            return false;
+    }
+    return true;
 }
 
 void counts_used(struct counts_set *set, uint32_t rows)

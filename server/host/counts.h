@@ -45,8 +45,8 @@ void counts_close(struct counts *counts); /* writes what is not written; NULL is
 struct counts_set *counts_set(struct counts *counts, struct lk_digest ops,
                               const struct lk_index *index, const char *name);
 
-/* The counts of rows @row [n], all of one shard. False: not all are known, and *ret_count is undefined. May
- * read a file. */
+/* The counts of rows @row [n]. False: not all are known, and *ret_count is undefined. May read files: where rows of
+ * a shard follow each other, one. */
 bool counts_get(struct counts_set *set, const uint64_t *row, uint32_t n, struct lk_count *ret_count);
 
 /* So many rows, found, need not be measured. For the statistics. */

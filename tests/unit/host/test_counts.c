@@ -135,13 +135,13 @@ START_TEST(what_was_put_is_found_by_whoever_measures_alike)
     fill(0, ROWS);
     struct counts *counts = open_here();
     struct counts_set *set = set_of(counts);
-    uint64_t rows[] = {2 * SHARD_ROWS + 300, 2 * SHARD_ROWS + 7, 3 * SHARD_ROWS - 1};
-    struct lk_count got[3];
+    uint64_t rows[] = {2 * SHARD_ROWS + 300, 2 * SHARD_ROWS + 7, 3 * SHARD_ROWS - 1, 3 * SHARD_ROWS, 0, ROWS - 1};
+    struct lk_count got[6];
     ck_assert_ptr_eq(set_of(counts), set);
     ck_assert_uint_eq(counts_known(set), ROWS);
     ck_assert_uint_eq(found_rows(set, 0, ROWS), ROWS);
-    ck_assert(counts_get(set, rows, 3, got));
-    for (int i = 0; i < 3; i++)
+    ck_assert(counts_get(set, rows, 6, got)); /* of four shards */
+    for (int i = 0; i < 6; i++)
         ck_assert_uint_eq(got[i].tokens, count_of(rows[i]).tokens);
     counts_used(set, 3);
     ck_assert_uint_eq(stats_of(counts).used, 3);
@@ -156,10 +156,11 @@ START_TEST(rows_that_were_not_measured_are_not_known)
     fill(100, 300);
     struct counts *counts = open_here();
     struct counts_set *set = set_of(counts);
-    uint64_t rows[] = {299, 300};
+    uint64_t rows[] = {299, 300}, elsewhere[] = {299, ROWS - 1};
     struct lk_count got[2];
     ck_assert_uint_eq(found_rows(set, 0, ROWS), 200);
     ck_assert(!counts_get(set, rows, 2, got));
+    ck_assert(!counts_get(set, elsewhere, 2, got));
     ck_assert(counts_get(set, rows, 1, got));
     counts_close(counts);
 }
