@@ -120,6 +120,7 @@ void assemble_row(struct cursor *c, struct held *held, uint32_t row, const struc
     }
     pad(c, tokens, at);
     held->row[row] = missing;
+    held->open--;
     if (missing == 0)
         row_complete(c, held, row);
 }
@@ -130,6 +131,7 @@ void assemble_padding(struct cursor *c, struct held *held, uint32_t row)
     LK_CHECK(held->row[row] == ROW_OPEN);
     put_parts(c, held, row, &nothing);
     pad(c, slots_tokens(c->context->slots, held->slot, row), 0);
+    held->open--;
     row_complete(c, held, row);
 }
 

@@ -98,7 +98,7 @@ static struct held *window_grow(struct cursor *c)
     if (slot == SLOT_NONE)
         return NULL;
     struct held *held = &c->held[(c->head + c->n++) % c->capacity];
-    *held = (struct held){.step = step, .slot = slot, .size = size};
+    *held = (struct held){.step = step, .slot = slot, .size = size, .open = size};
     held->row = lk_alloc(size * sizeof *held->row);
     memset(held->row, 0xff, size * sizeof *held->row);
     return held;
@@ -359,6 +359,7 @@ static bool pump_lane(struct cursor *c, uint32_t l, uint64_t limit)
             check_wanted(c, l);
         } else if (got == SEQ_END) {
             lane->over = moved = true;
+            c->over++;
             pad_lane(c, l);
         } else if (got == SEQ_ERROR) {
             fail_lane(c, l, lane_error(lane->lane));
@@ -547,43 +548,52 @@ void cursor_ask(struct cursor *c, uint64_t step, struct steps_cut cut)
 
 /* Looking ------------------------------------------------------------------------------------- */
 
-/* Steps of a stream whose end is known, else UINT64_MAX. With `drop` the first lane that cannot fill a
- * step ends the stream, with `pad` the last one that has anything for it. */
-uint64_t cursor_steps(const struct cursor *c)
+/* With `pad` the last lane that has anything for a step ends the stream after it. */
+static uint64_t steps_padded(const struct cursor *c)
 {
-    uint64_t steps = c->recipe->tail == LK_TAIL_PAD ? 0 : UINT64_MAX;
-    if (c->active < c->recipe->lanes || !c->fruitful)
+    uint64_t steps = 0;
+    if (c->over < c->recipe->lanes)
         return UINT64_MAX;
     for (uint32_t l = 0; l < c->recipe->lanes; l++) {
         uint64_t position = lane_position(c->lane[l].lane);
         uint64_t step = steps_at(c->recipe, position);
-        if (c->recipe->tail == LK_TAIL_DROP) {
-            if (c->lane[l].over && step < steps)
-                steps = step;
-            continue;
-        }
-        if (!c->lane[l].over)
-            return UINT64_MAX;
         step += position > steps_start(c->recipe, step);
         if (step > steps)
             steps = step;
     }
-    /* Another lane may end even sooner: the number stands when all have come so far. */
-    for (uint32_t l = 0; steps != UINT64_MAX && l < c->recipe->lanes; l++)
+    return steps;
+}
+
+/* With `drop` the first lane that cannot fill a step ends it. Another one may do so even sooner: the number stands
+ * when all have come so far. */
+static uint64_t steps_dropped(const struct cursor *c)
+{
+    uint64_t steps = UINT64_MAX;
+    if (c->over == 0)
+        return UINT64_MAX;
+    for (uint32_t l = 0; l < c->recipe->lanes; l++) {
+        uint64_t step = steps_at(c->recipe, lane_position(c->lane[l].lane));
+        if (c->lane[l].over && step < steps)
+            steps = step;
+    }
+    for (uint32_t l = 0; l < c->recipe->lanes; l++)
         if (!c->lane[l].over && lane_position(c->lane[l].lane) < steps_start(c->recipe, steps))
             return UINT64_MAX;
     return steps;
 }
 
+/* Steps of a stream whose end is known, else UINT64_MAX. */
+uint64_t cursor_steps(const struct cursor *c)
+{
+    if (c->active < c->recipe->lanes || !c->fruitful)
+        return UINT64_MAX;
+    return c->recipe->tail == LK_TAIL_PAD ? steps_padded(c) : steps_dropped(c);
+}
+
 /* In a finite stream a step exists only when every lane has filled it. */
 static bool step_exists(const struct cursor *c, const struct held *held)
 {
-    if (!c->context->stream->finite)
-        return true;
-    for (uint32_t row = 0; row < held->size; row++)
-        if (held->row[row] == ROW_OPEN)
-            return false;
-    return true;
+    return !c->context->stream->finite || held->open == 0;
 }
 
 static bool rows_ready(const struct cursor *c, const struct held *held, struct steps_cut cut)

@@ -14,7 +14,8 @@ struct held {
     uint64_t step;
     uint32_t slot;
     uint32_t size;      /* sequences */
-    uint32_t ready;     /* rows of them that are complete */
+    uint32_t open;      /* of them that their lanes have not handed out yet */
+    uint32_t ready;     /* of them that are complete */
     uint32_t *row;      /* [size] ROW_OPEN, or pieces that are missing */
 };
 
@@ -71,6 +72,7 @@ struct cursor {
     const struct lk_recipe *recipe;
     struct cursor_lane *lane;  /* [lanes] */
     uint32_t active;
+    uint32_t over;             /* lanes that have ended */
     bool fruitful;             /* no dataset is dropped as a whole: see look_for_records */
     uint32_t ring;             /* finite streams: sequences of a lane in more steps than a window has */
     uint64_t first_step;       /* of the window */

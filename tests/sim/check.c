@@ -393,6 +393,27 @@ static void check_lanes(struct sim *sim, const struct cursor *cursor)
     }
 }
 
+/* What the cursor counts as it goes, counted anew. */
+static void check_counters(struct sim *sim, const struct cursor *cursor)
+{
+    uint32_t over = 0;
+    for (uint32_t l = 0; l < cursor->recipe->lanes; l++)
+        over += cursor->lane[l].over;
+    if (over != cursor->over)
+        sim_fail(sim, "%u lanes have ended, the cursor says %u", over, cursor->over);
+    for (uint32_t i = 0; i < cursor->n; i++) {
+        const struct held *held = &cursor->held[(cursor->head + i) % cursor->capacity];
+        uint32_t open = 0, ready = 0;
+        for (uint32_t row = 0; row < held->size; row++) {
+            open += held->row[row] == ROW_OPEN;
+            ready += held->row[row] == 0;
+        }
+        if (open != held->open || ready != held->ready)
+            sim_fail(sim, "step %" PRIu64 ": %u rows open, %u ready; the cursor says %u and %u", held->step, open, ready,
+                     held->open, held->ready);
+    }
+}
+
 /* What is ready to be given is looked at before anybody asks for it. */
 static void check_ready(struct sim *sim, const struct cursor *cursor)
 {
@@ -425,6 +446,7 @@ static uint32_t check_cursors(struct sim *sim, const struct served *served, bool
             check_lanes(sim, cursor);
         if (sim->misled && served == &sim->engine->stream[sim->wrong_stream] && !cursor->doubtful)
             check_ready(sim, cursor);
+        check_counters(sim, cursor);
     }
     return held;
 }
