@@ -183,7 +183,7 @@ $(TEST_BIN): $(BUILD)/%: $(BUILD)/%.o
 
 # The simulator: the pure part and the engine's own files, object by object; what they touch of the world is
 # in tests/sim under the same headers (tests/sim/README.md).
-SIM_HOST := arena assemble blocks counted cursor drop_log engine grant log_limit measure places reply report requests shape slots
+SIM_HOST := arena assemble blocks counted cursor drop_log engine log_limit measure places reply report requests shape slots
 SIM_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/sim/*.c)) $(filter $(SIM_HOST:%=server/host/%.c),$(wildcard server/host/*.c)))
 SIM_BIN  := $(BUILD)/tests/sim/sim
 $(SIM_BIN): $(SIM_OBJ) $(foreach l,core seq base,$(call lib_of,$(l))) $(PROTO_LIB)

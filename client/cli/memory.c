@@ -2,7 +2,7 @@
 
 #include "client/cli/output.h"
 #include "host/footprint.h"
-#include "host/grant.h"
+#include "host/slots.h"
 
 #include <string.h>
 

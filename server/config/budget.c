@@ -14,7 +14,7 @@
 #define LENGTH_BYTES  16ull   /* a group's tables, for each length up to the sequence */
 #define DATASET_BYTES 4096ull /* a dataset's position and the rows measured ahead */
 
-uint64_t lk_recipe_step_bytes(const struct lk_recipe *recipe)
+static uint64_t step_bytes(const struct lk_recipe *recipe)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < recipe->n_batches; i++) {
@@ -75,7 +75,7 @@ enum lk_code lk_check_budgets(struct lk_reading *r, const struct lk_yaml *at,
     const struct lk_runtime *runtime = &config->runtime;
     uint64_t state = 0;
     for (uint32_t s = 0; s < config->n_streams; s++) {
-        uint64_t step = STEPS_AT_ONCE * lk_recipe_step_bytes(&config->stream[s]);
+        uint64_t step = STEPS_AT_ONCE * step_bytes(&config->stream[s]);
         state += usual_bytes(&config->stream[s]) * runtime->cursors_max;
         if (step > runtime->arena_bytes) {
             char what[160];

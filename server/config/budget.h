@@ -9,9 +9,6 @@
 
 struct lk_config;
 
-/* Token ids of the largest step: sequences × tokens × 4 bytes. */
-uint64_t lk_recipe_step_bytes(const struct lk_recipe *recipe);
-
 /*
  * What the descriptors of all lanes of one cursor take, buffers full. Tokens are not in it: they are the
  * arena's. `usual`: an estimate from the sizes of buffers, pools, groups and datasets, with documents of

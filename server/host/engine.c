@@ -1,7 +1,5 @@
 #include "host/engine_private.h"
 
-#include "host/grant.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

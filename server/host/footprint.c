@@ -2,8 +2,7 @@
 
 #include "config/keys.h"
 #include "config/scalar.h"
-#include "host/grant.h"
-#include "proto/training.h"
+#include "host/slots.h"
 
 #include <string.h>
 

@@ -15,6 +15,8 @@
 #define LK_HOST_SLOTS_H
 
 #include "base/status.h"
+#include "config/runtime.h"
+#include "core/recipe.h"
 #include "proto/batch.h"
 #include "proto/training.h"
 
@@ -26,6 +28,17 @@ struct slots;
 #define SLOT_NONE UINT32_MAX
 
 #define LEASES_MAX 65536 /* of one stream at once; beyond that batches go out inline */
+
+struct slots_grant {
+    uint32_t slots;      /* steps that there is room for, 4… */
+    uint32_t leased_max; /* of them, such as may be leased at once */
+    uint32_t rows;       /* sequences of the largest step */
+    uint64_t step_bytes; /* token ids of it */
+};
+
+/* How many a stream gets. Ready batches of all @n_streams may take half of `arena`; config/budget.h has seen to it that
+ * four steps of each fit. Pure: what is told beforehand of a configuration is what the daemon then makes of it. */
+struct slots_grant slots_granted(const struct lk_runtime *runtime, uint32_t n_streams, const struct lk_recipe *recipe);
 
 /* @rows × @tokens: the largest step of the stream. @region: its number, which stands in the upper 16
  * bits of its leases, so that a lease tells whose it is (slots_region). */

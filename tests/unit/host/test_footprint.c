@@ -1,7 +1,6 @@
 /* What a configuration takes of memory, and what is said when that is not there. */
 #include "host/footprint.h"
 
-#include "host/grant.h"
 #include "host/slots.h"
 #include "tests/lib/check_main.h"
 
