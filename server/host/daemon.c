@@ -285,14 +285,18 @@ static void log_notes(const struct log *log, const char *notes)
     }
 }
 
-/* What the configuration's reader noted, and more memory than there is: said now, since later the kernel ends
- * processes without a word. */
-static enum lk_code check_notes(const struct daemon *daemon, struct lk_err *err)
+/*
+ * What the configuration's reader noted, and more memory than there is: said now, since later the kernel ends
+ * processes without a word. A private daemon may be started on a small machine, to look at a configuration that is
+ * meant for a large one: it makes do with a smaller arena.
+ */
+static enum lk_code check_notes(struct daemon *daemon, struct lk_err *err)
 {
     struct machine_memory there;
     struct lk_buf notes = {0};
     lk_buf_puts(&notes, daemon->config.notes);
     machine_memory_read("", &there);
+    footprint_lower_arena(&daemon->config, &there, daemon->options->until_eof, &notes);
     enum lk_code code = footprint_check(&daemon->config, &there, &notes, err);
     log_notes(&daemon->log, lk_buf_cstr(&notes));
     lk_buf_done(&notes);

@@ -40,21 +40,45 @@ void footprint_of(const struct lk_config *config, struct footprint *ret_footprin
     *ret_footprint = f;
 }
 
-static enum lk_code fail_arena(const struct lk_config *config, const struct machine_memory *there, struct lk_err *err)
+/* Most likely nobody wrote it. */
+static bool arena_is_default(const struct lk_config *config)
 {
-    struct lk_buf arena = {0}, have = {0};
+    struct lk_buf arena = {0};
     size_t n;
     const struct lk_key *key = &lk_keys(&n)[lk_key_find("runtime", "arena")];
     lk_put_size(&arena, config->runtime.arena_bytes);
-    bool unsaid = strcmp(lk_buf_cstr(&arena), key->def) == 0; /* most likely: then whoever reads this never wrote it */
-    lk_put_about(&have, there->bytes);
-    enum lk_code code = lk_fail(err, LK_RESOURCE_EXHAUSTED,
-                                "%s: runtime.arena: %s%s is more than the memory there is: %s (%s); set it to what can be "
-                                "spared for tokens and ready batches", config->path, lk_buf_cstr(&arena),
-                                unsaid ? " (the default)" : "", lk_buf_cstr(&have), there->from);
+    bool same = strcmp(lk_buf_cstr(&arena), key->def) == 0;
     lk_buf_done(&arena);
-    lk_buf_done(&have);
+    return same;
+}
+
+static void put_excess(struct lk_buf *out, const struct lk_config *config, const struct machine_memory *there)
+{
+    lk_buf_putf(out, "%s: runtime.arena: ", config->path);
+    lk_put_size(out, config->runtime.arena_bytes);
+    lk_buf_puts(out, arena_is_default(config) ? " (the default)" : "");
+    lk_buf_puts(out, " is more than the memory there is: ");
+    lk_put_about(out, there->bytes);
+    lk_buf_putf(out, " (%s); ", there->from);
+}
+
+static enum lk_code fail_arena(const struct lk_config *config, const struct machine_memory *there, struct lk_err *err)
+{
+    struct lk_buf excess = {0};
+    put_excess(&excess, config, there);
+    enum lk_code code = lk_fail(err, LK_RESOURCE_EXHAUSTED, "%sset it to what can be spared for tokens and ready batches",
+                                lk_buf_cstr(&excess));
+    lk_buf_done(&excess);
     return code;
+}
+
+void footprint_lower_arena(struct lk_config *config, const struct machine_memory *there, bool always, struct lk_buf *notes)
+{
+    if (config->runtime.arena_bytes <= there->bytes || !(always || arena_is_default(config)))
+        return;
+    put_excess(notes, config, there);
+    lk_buf_puts(notes, "half of that is used\n");
+    config->runtime.arena_bytes = there->bytes / 2;
 }
 
 static void put_part(struct lk_buf *out, const char *before, uint64_t bytes)
@@ -88,7 +112,7 @@ enum lk_code footprint_check(const struct lk_config *config, const struct machin
 {
     struct footprint f;
     footprint_of(config, &f);
-    if (f.arena > there->bytes)
+    if (f.arena > there->bytes && !arena_is_default(config))
         return fail_arena(config, there, err);
     if (f.total > there->bytes / 10 * 9 && there->from != NULL)
         note_total(config, &f, there, notes);

@@ -17,6 +17,7 @@
 #include "config/config.h"
 #include "host/machine.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -38,9 +39,15 @@ struct footprint { /* bytes; more than 2^64 is 2^64 - 1 */
 void footprint_of(const struct lk_config *config, struct footprint *ret_footprint);
 
 /*
- * Holds it against what there is. RESOURCE_EXHAUSTED: `arena` alone is larger; names file, key, value, what there
- * is and where that stands. Else, when the total is above nine tenths, appends a line to @notes that says of what
- * it consists.
+ * An arena that is larger than what there is becomes half of that, with a line in @notes, where it is the default, which
+ * nobody chose, or @always. That costs time only: the arena is a cache.
+ */
+void footprint_lower_arena(struct lk_config *config, const struct machine_memory *there, bool always, struct lk_buf *notes);
+
+/*
+ * Holds it against what there is. RESOURCE_EXHAUSTED: `arena` alone is larger, and not the default; names file, key,
+ * value, what there is and where that stands. Else, when the total is above nine tenths, appends a line to @notes that
+ * says of what it consists.
  */
 enum lk_code footprint_check(const struct lk_config *config, const struct machine_memory *there, struct lk_buf *notes,
                              struct lk_err *err);

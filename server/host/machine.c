@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static FILE *open_below(const char *root, const char *path)
 {
@@ -74,15 +75,27 @@ static void read_limit(const char *root, const char *dir, const char *name, stru
     free(path);
 }
 
+static bool is_there(const char *root, const char *path)
+{
+    char *whole = lk_format("%s%s", root, path);
+    bool there = access(whole, F_OK) == 0;
+    free(whole);
+    return there;
+}
+
 /* The limits of @group, which starts with '/', and of all above it, to the one that is mounted at @mount. Where the
- * group lies elsewhere, or the mount shows a part of the tree, the folders are not there. */
+ * mount shows a part of the tree only, the group is not there; what is called like one above it is another then, and
+ * the mount point alone counts. */
 static void read_limits(const char *root, const char *mount, const char *group, const char *name,
                         struct machine_memory *memory)
 {
     char *dir = lk_format("%s%s", mount, group);
     size_t n = strlen(dir), top = strlen(mount);
+    if (!is_there(root, dir))
+        n = top;
     while (n > top && dir[n - 1] == '/')
-        dir[--n] = '\0';
+        n--;
+    dir[n] = '\0';
     for (;;) {
         read_limit(root, dir, name, memory);
         if (n <= top)

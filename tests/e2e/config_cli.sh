@@ -72,13 +72,13 @@ says() { # PATTERN: what both say that is like it, once
 says '^  (a step  |buffers  |arena|training|state|cache|counts|processes|together) .*' '' 9
 says '"memory(_of_all)?":\{[^}]*\}' --json 2
 
-# An arena that cannot be there: refused before anything is made, by the check and by the daemon. One that takes all that
-# there is: a note of both.
+# An arena that cannot be there: refused before anything is made, by the check and by the daemon; a private daemon makes do
+# with less. One that takes all that there is: a note of both.
 there=$(grep -o '"there_bytes":[0-9]*' "$dir/check" | cut -d: -f2)
 arena() { printf '%s\nruntime: {workers: 1, run_dir: %s, arena: %s}\n' "$recipe" "$dir/run-$1" "$2" >"$dir/$1.yaml"; }
-starts() { # NAME PATTERN: what the daemon says, which ends at once if it starts
+starts() { # NAME PATTERN [--until-eof]: what the daemon says, which with that ends at once if it starts
     got=0
-    : | "$(dirname "$lk")/lanekeeperd" --until-eof "$dir/$1.yaml" >"$dir/out" 2>&1 || got=$?
+    : | timeout 60 "$(dirname "$lk")/lanekeeperd" $3 "$dir/$1.yaml" >"$dir/out" 2>&1 || got=$?
     grep -q "$2" "$dir/out" || { echo "FAIL: lanekeeperd $1.yaml, expected a line with $2:" >&2; cat "$dir/out" >&2; exit 1; }
 }
 if [ "$there" -lt 1000000000000 ]; then # more cannot be written down
@@ -87,12 +87,14 @@ if [ "$there" -lt 1000000000000 ]; then # more cannot be written down
     why="runtime.arena: .* is more than the memory there is: .* (.*/.*)"
     expect 1 "$dir/large.yaml: $why" check "$dir/large.yaml"
     expect 1 "\"ok\":false,\"problems\":\[\"$dir/large.yaml: $why" check --json "$dir/large.yaml"
-    starts large "cannot_start code=RESOURCE_EXHAUSTED reason=\".*$why"
+    starts large "cannot_start code=RESOURCE_EXHAUSTED reason=\".*$why" ""
     [ "$got" -eq 1 ] && [ ! -e "$dir/run-large" ] || { echo "FAIL: exit status $got, or a folder was made" >&2; exit 1; }
     note="$dir/all.yaml: runtime: about .* may be taken, and there are .* Of it: arena "
     expect 0 "^$note" check "$dir/all.yaml"
-    starts all "warn config: note text=\"$note"
+    starts all "warn config: note text=\"$note" --until-eof
     [ "$got" -eq 0 ] || { echo "FAIL: exit status $got with an arena of all there is" >&2; exit 1; }
+    starts large "warn config: note text=\"$dir/large.yaml: $why; half of that is used" --until-eof
+    [ "$got" -eq 0 ] || { echo "FAIL: exit status $got of a private daemon whose arena is too large" >&2; exit 1; }
 fi
 
 mkdir "$dir/packed"

@@ -55,9 +55,35 @@ START_TEST(an_arena_that_cannot_fit_is_refused_with_all_there_is_to_say)
     ck_assert_str_ne(notes, "");
     free(notes);
     parse("pack: {algorithm: concat}", "");
-    ck_assert_int_eq(check(512 * MIB - 1, &notes), LK_RESOURCE_EXHAUSTED);
-    ck_assert_ptr_nonnull(strstr(err.text, "runtime.arena: 512MiB (the default) is more than the memory there is: 511.9 MiB ("));
+    ck_assert_int_eq(check(512 * MIB - 1, &notes), LK_OK); /* the default: nobody chose it */
+    ck_assert_ptr_nonnull(strstr(notes, "Of it: arena 512.0 MiB"));
     free(notes);
+}
+END_TEST
+
+START_TEST(an_arena_that_nobody_chose_or_of_a_private_daemon_becomes_smaller)
+{
+    char from[] = "a made-up machine";
+    struct machine_memory there = {256 * MIB, from};
+    struct lk_buf notes = {0};
+    parse("pack: {algorithm: concat}", "");
+    footprint_lower_arena(&config, &there, false, &notes);
+    ck_assert_uint_eq(config.runtime.arena_bytes, 128 * MIB);
+    ck_assert_str_eq(lk_buf_cstr(&notes), "c.yaml: runtime.arena: 512MiB (the default) is more than the memory there is: "
+                                          "256.0 MiB (a made-up machine); half of that is used\n");
+    notes.len = 0;
+    footprint_lower_arena(&config, &there, true, &notes);
+    parse("pack: {algorithm: concat}", "arena: 257MiB");
+    footprint_lower_arena(&config, &there, false, &notes);
+    ck_assert_uint_eq(config.runtime.arena_bytes, 257 * MIB);
+    there = (struct machine_memory){.bytes = UINT64_MAX};
+    footprint_lower_arena(&config, &there, true, &notes);
+    ck_assert_uint_eq(notes.len, 0);
+    there = (struct machine_memory){256 * MIB, from};
+    footprint_lower_arena(&config, &there, true, &notes);
+    ck_assert_uint_eq(config.runtime.arena_bytes, 128 * MIB);
+    ck_assert_ptr_nonnull(strstr(lk_buf_cstr(&notes), "runtime.arena: 257MiB is more than the memory there is: 256.0 MiB ("));
+    lk_buf_done(&notes);
 }
 END_TEST
 
@@ -160,6 +186,7 @@ Suite *suite(void)
     TCase *t = tcase_create("footprint");
     tcase_add_checked_fixture(t, NULL, teardown);
     tcase_add_test(t, an_arena_that_cannot_fit_is_refused_with_all_there_is_to_say);
+    tcase_add_test(t, an_arena_that_nobody_chose_or_of_a_private_daemon_becomes_smaller);
     tcase_add_test(t, from_nine_tenths_on_there_is_a_note_of_what_takes_it);
     tcase_add_test(t, nothing_known_of_the_machine_is_no_reason_to_say_anything);
     tcase_add_test(t, the_total_is_the_sum_and_what_is_not_used_takes_nothing);

@@ -93,6 +93,9 @@ START_TEST(a_container_that_sees_its_own_group_only)
     expect(8 * MIB, "/sys/fs/cgroup/memory.max");
     have("/proc/self/cgroup", "0::/docker/0123456789abcdef\n");
     expect(8 * MIB, "/sys/fs/cgroup/memory.max");
+    have("/sys/fs/cgroup/docker/another/memory.max", "4096\n"); /* of containers in this one: the group is none of them */
+    have("/sys/fs/cgroup/docker/memory.max", "4096\n");
+    expect(8 * MIB, "/sys/fs/cgroup/memory.max");
     have("/proc/self/cgroup", "0::/../outside\n");
     have("/sys/fs/outside/memory.max", "4096\n"); /* a path is not followed out of the mount */
     expect(8 * MIB, "/sys/fs/cgroup/memory.max");
