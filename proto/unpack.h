@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LK_UNPACK_FACTOR 16   /* bytes of memory for each of a message; what we send takes at most six */
+#define LK_UNPACK_FACTOR 16   /* bytes of memory for each of a message; what we send takes at most nine */
 #define LK_UNPACK_BASE 4096   /* … and for any */
 
 /* The message of @kind, to be freed by its free_unpacked without an allocator; NULL: it is malformed, or takes

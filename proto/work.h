@@ -11,8 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LK_WORK_PROTOCOL 2          /* another version is refused */
-#define LK_WORK_ROWS_MAX (1u << 20) /* of one task */
+#define LK_WORK_PROTOCOL 3            /* another version is refused */
+#define LK_WORK_ROWS_MAX (1u << 20)   /* of one task */
+#define LK_WORK_SHARDS_MAX (1u << 13) /* of one task: their names, too, must fit a message */
 
 /* A row of a task: its number in the shard, its place in the decoded shard, its hash in the index. In
  * the payload the four follow each other in this order, little-endian. */

@@ -390,8 +390,13 @@ static uint32_t shard_of(const struct lk_index *index, uint64_t row)
 struct lk_row_place lk_index_place(const struct lk_index *index, uint64_t row)
 {
     LK_CHECK(row < index->rows);
-    uint32_t shard = shard_of(index, row);
+    return lk_index_place_in(index, shard_of(index, row), row);
+}
+
+struct lk_row_place lk_index_place_in(const struct lk_index *index, uint32_t shard, uint64_t row)
+{
     const struct lk_index_shard *s = &index->shard[shard];
+    LK_CHECK(row - s->first_row < s->rows);
     uint64_t in_shard = row - s->first_row, from = in_shard - in_shard % s->stride;
     uint64_t offset = index->granule[s->first_granule + in_shard / s->stride];
 

@@ -81,6 +81,8 @@ enum lk_code lk_index_of_bytes(const char *name, struct lk_buf *bytes, struct lk
 
 /* @row < index->rows. Cost: one binary search over shards, at most 63 additions. */
 struct lk_row_place lk_index_place(const struct lk_index *index, uint64_t row);
+/* The same without the search: @row is one of @shard's. */
+struct lk_row_place lk_index_place_in(const struct lk_index *index, uint32_t shard, uint64_t row);
 
 /* Progress of a long job: called in the thread that called the job, about five times a second and
  * once at the end. Bytes are those of the files as stored. */

@@ -341,10 +341,10 @@ const char *pool_waits_for(const struct pool *pool)
         if (pool->last_death->len > 0)
             lk_buf_putf(text, "; %s", lk_buf_cstr(pool->last_death));
     } else if (oldest != NULL) {
-        lk_buf_putf(text, "%u workers, %u tasks running, %u queued, oldest task %lld.%lld s: %s/%s",
+        lk_buf_putf(text, "%u workers, %u tasks running, %u queued, oldest task %lld.%lld s: %s/%s%s",
                     stats.workers + stats.remote, stats.running, stats.queued,
                     (long long)(stats.oldest_ms / 1000), (long long)(stats.oldest_ms % 1000 / 100),
-                    part_dataset(oldest->part), part_shard(oldest->part));
+                    part_dataset(oldest->part), part_shard(oldest->part), part_others(oldest->part));
         if (oldest->part->why != NULL)
             lk_buf_putf(text, ", tried before: %s", oldest->part->why);
     } else {

@@ -83,11 +83,12 @@ struct pool_result {
     uint64_t cpu_ns;
 };
 
-/* Rows of one shard, in the order wanted. */
+/* Rows of one dataset, of any of its shards and in any order: the order wanted. Rows that follow each other and
+ * lie in the same shard make a run; a task costs the less the fewer runs it has. */
 struct pool_task {
     uint32_t stream, dataset;
-    const uint64_t *rows; /* numbers in the dataset, all in one shard; copied */
-    uint32_t n;           /* 1 … LK_WORK_ROWS_MAX */
+    const uint64_t *rows; /* numbers in the dataset; copied */
+    uint32_t n;           /* 1 … LK_WORK_ROWS_MAX, in at most LK_WORK_SHARDS_MAX runs */
     uint64_t urgency;     /* lower goes first; ties in order of submission */
     void (*done)(void *owner, uint64_t tag, const struct pool_result *result);
     void *owner;

@@ -136,16 +136,34 @@ const char *part_dataset(const struct part *part)
     return part_stream(part)->recipe->dataset[part->job->task.dataset].name;
 }
 
-struct lk_row_place part_place(const struct part *part, uint32_t row)
+const struct lk_index *part_index(const struct part *part)
 {
-    const struct lk_index *index = &part_stream(part)->index[part->job->task.dataset];
-    return lk_index_place(index, part->job->task.rows[part->first + row]);
+    return &part_stream(part)->index[part->job->task.dataset];
+}
+
+const uint64_t *part_rows(const struct part *part)
+{
+    return part->job->task.rows + part->first;
+}
+
+static const struct lk_index_shard *first_shard(const struct part *part)
+{
+    const struct lk_index *index = part_index(part);
+    return &index->shard[lk_index_place(index, part_rows(part)[0]).shard];
 }
 
 const char *part_shard(const struct part *part)
 {
-    const struct lk_index *index = &part_stream(part)->index[part->job->task.dataset];
-    return index->shard[part_place(part, 0).shard].name;
+    return first_shard(part)->name;
+}
+
+const char *part_others(const struct part *part)
+{
+    const struct lk_index_shard *first = first_shard(part);
+    for (uint32_t i = 1; i < part->n; i++)
+        if (part_rows(part)[i] - first->first_row >= first->rows)
+            return " and others";
+    return "";
 }
 
 /* --- jobs --- */
@@ -434,7 +452,7 @@ bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskReque
 
 static char *row_text(const struct part *part)
 {
-    struct lk_row_place place = part_place(part, 0);
+    struct lk_row_place place = lk_index_place(part_index(part), part_rows(part)[0]);
     return lk_format("dataset %s: %s: row %llu at byte %llu", part_dataset(part), part_shard(part),
                      (unsigned long long)place.row_in_shard, (unsigned long long)place.offset);
 }

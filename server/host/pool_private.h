@@ -167,8 +167,10 @@ void job_finish(struct pool *pool, struct job *job, const struct pool_result *re
 void queue_part(struct pool *pool, struct part *part);
 void queue_remove(struct pool *pool, struct part *part);
 const char *part_dataset(const struct part *part);
-struct lk_row_place part_place(const struct part *part, uint32_t row); /* row of the part */
-const char *part_shard(const struct part *part);
+const struct lk_index *part_index(const struct part *part);
+const uint64_t *part_rows(const struct part *part); /* [n] numbers in the dataset */
+const char *part_shard(const struct part *part);    /* of its first row */
+const char *part_others(const struct part *part);   /* what to say behind that, of rows in other shards; or "" */
 /* A worker's answer about @part; false: it contradicts itself, see @err. */
 bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskRequest *result,
                  const uint8_t *payload, size_t payload_bytes, struct lk_err *err);

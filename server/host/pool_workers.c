@@ -242,35 +242,71 @@ static struct worker *pick(const struct pool *pool, const struct part *part)
     return best;
 }
 
+/* Of a task on its way out: where its rows lie, and the runs of them that lie in one shard. */
+struct layout {
+    uint8_t *rows;        /* [n * LK_WORK_ROW_BYTES] */
+    Lk__WorkerShard *run; /* [n_runs] */
+    Lk__WorkerShard **runs;
+    uint32_t n_runs, cap_runs;
+};
+
+static void add_run(struct layout *layout, const struct lk_index_shard *shard)
+{
+    LK_CHECK(layout->n_runs < LK_WORK_SHARDS_MAX);
+    if (layout->n_runs == layout->cap_runs) {
+        layout->cap_runs = layout->cap_runs == 0 ? 16 : 2 * layout->cap_runs;
+        layout->run = lk_resize(layout->run, layout->cap_runs, sizeof *layout->run);
+    }
+    Lk__WorkerShard *run = &layout->run[layout->n_runs++];
+    lk__worker_shard__init(run);
+    run->name = (char *)shard->name;
+    run->codec = (uint32_t)shard->codec;
+    run->data_bytes = shard->data_bytes;
+}
+
+static void lay_out(const struct part *part, struct layout *ret)
+{
+    const struct lk_index *index = part_index(part);
+    const struct lk_index_shard *shard = NULL;
+    *ret = (struct layout){.rows = lk_alloc((size_t)part->n * LK_WORK_ROW_BYTES)};
+    for (uint32_t i = 0; i < part->n; i++) {
+        uint64_t number = part_rows(part)[i];
+        bool same = shard != NULL && number - shard->first_row < shard->rows; /* a lower number wraps */
+        struct lk_row_place place = same ? lk_index_place_in(index, (uint32_t)(shard - index->shard), number)
+                                         : lk_index_place(index, number);
+        if (!same) {
+            shard = &index->shard[place.shard];
+            add_run(ret, shard);
+        }
+        ret->run[ret->n_runs - 1].rows++;
+        struct lk_work_row row = {place.row_in_shard, place.offset, place.bytes, place.hash};
+        lk_work_row_put(&row, ret->rows + (size_t)i * LK_WORK_ROW_BYTES);
+    }
+    ret->runs = lk_alloc(ret->n_runs * sizeof(Lk__WorkerShard *));
+    for (uint32_t k = 0; k < ret->n_runs; k++)
+        ret->runs[k] = &ret->run[k];
+}
+
 static void give(struct worker *worker, struct part *part)
 {
     struct pool *pool = worker->pool;
-    const struct pool_task *t = &part->job->task;
-    const struct lk_index *index = &pool->config.stream[t->stream].index[t->dataset];
-    struct lk_row_place first = part_place(part, 0);
-    const struct lk_index_shard *shard = &index->shard[first.shard];
-    size_t bytes = (size_t)part->n * LK_WORK_ROW_BYTES;
-    uint8_t *rows = lk_alloc(bytes);
-    for (uint32_t i = 0; i < part->n; i++) {
-        struct lk_row_place place = part_place(part, i);
-        LK_CHECK(place.shard == first.shard);
-        struct lk_work_row row = {place.row_in_shard, place.offset, place.bytes, place.hash};
-        lk_work_row_put(&row, rows + (size_t)i * LK_WORK_ROW_BYTES);
-    }
+    struct layout layout;
     Lk__WorkerTaskReply reply = LK__WORKER_TASK_REPLY__INIT;
+    lay_out(part, &layout);
     reply.task = ++pool->assignments;
-    reply.stream = t->stream;
-    reply.dataset = t->dataset;
-    reply.shard = (char *)shard->name;
-    reply.codec = (uint32_t)shard->codec;
-    reply.data_bytes = shard->data_bytes;
+    reply.stream = part->job->task.stream;
+    reply.dataset = part->job->task.dataset;
+    reply.shards = layout.runs;
+    reply.n_shards = layout.n_runs;
     struct ask ask = take_waiting(worker);
     worker->running[worker->n_running++] = (struct run){
         .assignment = reply.task, .part = part, .since_ms = loop_now_ms(pool->loop)};
     part->copies++;
     pool->stats.tasks++;
-    answer(worker, &ask, &reply.base, rows, bytes);
-    free(rows);
+    answer(worker, &ask, &reply.base, layout.rows, (size_t)part->n * LK_WORK_ROW_BYTES);
+    free(layout.rows);
+    free(layout.run);
+    free(layout.runs);
 }
 
 /* Strictly in the queue's order: what the first part cannot have, the others wait for, so that a
@@ -482,8 +518,8 @@ static void look_at(struct worker *worker, int64_t now)
         struct part *part = worker->running[i].part;
         if (part == NULL || part->copies != 1 || part->place != 0)
             continue;
-        pool_log(pool, POOL_WARNING, "task_slow", "given to another worker too: %s, after %lld ms",
-                 part_shard(part), (long long)age);
+        pool_log(pool, POOL_WARNING, "task_slow", "given to another worker too: %s%s, after %lld ms",
+                 part_shard(part), part_others(part), (long long)age);
         pool->stats.retried++;
         queue_part(pool, part);
     }

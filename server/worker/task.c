@@ -12,6 +12,8 @@
 struct run {
     struct lk_measure *measure;
     const Lk__WorkerTaskReply *task;
+    const Lk__WorkerShard *shard; /* that is read */
+    uint32_t first;               /* row of the task: its first one there */
     uint64_t result_max;
     struct task_result *result;
 };
@@ -89,11 +91,13 @@ static void place_tokens(struct task_result *result, uint32_t n)
         lk_tokens_done(&result->tokens);
 }
 
-static enum lk_code measure_row(void *owner, uint32_t i, const uint8_t *bytes, uint32_t n_bytes,
+/* @at: row of those that are read of the shard. */
+static enum lk_code measure_row(void *owner, uint32_t at, const uint8_t *bytes, uint32_t n_bytes,
                                 struct lk_err *err)
 {
     struct run *run = owner;
     struct task_result *result = run->result;
+    uint32_t i = run->first + at;
     const struct lk_row_span *span = &result->span[i];
     LK_CHECK(i == result->n_rows && i < result->cap_rows);
     fault_row(bytes, n_bytes);
@@ -104,12 +108,12 @@ static enum lk_code measure_row(void *owner, uint32_t i, const uint8_t *bytes, u
                                        &why);
     if (code != LK_OK) /* the recipe wants it so; whoever wrote it may not have known its data */
         return lk_fail(err, code, "%s: row %llu at byte %llu: %.400s; such rows stop the stream unless the recipe says "
-                                  "`on_bad_row: drop`", run->task->shard, (unsigned long long)span->row,
+                                  "`on_bad_row: drop`", run->shard->name, (unsigned long long)span->row,
                        (unsigned long long)span->offset, why.text);
     if (result->tokens.n > run->result_max / 4)
         return lk_fail(err, LK_OUT_OF_RANGE,
                        "%s: row %llu: the task makes more than %llu bytes of tokens",
-                       run->task->shard, (unsigned long long)span->row,
+                       run->shard->name, (unsigned long long)span->row,
                        (unsigned long long)run->result_max);
     result->row[i] = (struct lk_work_result){.tokens = measured.tokens,
                                              .drop = (uint32_t)measured.drop,
@@ -129,19 +133,53 @@ static void pause_ms(int64_t ms)
     (void)nanosleep(&t, NULL);
 }
 
+static enum lk_code check_shards(const Lk__WorkerTaskReply *task, uint32_t n, struct lk_err *err)
+{
+    uint32_t most = n < LK_WORK_SHARDS_MAX ? n : LK_WORK_SHARDS_MAX;
+    uint64_t rows = 0;
+    if (task->n_shards == 0 || task->n_shards > most)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "a task of %u rows in %zu shards, expected 1 to %u", n,
+                       task->n_shards, most);
+    for (size_t k = 0; k < task->n_shards; k++) {
+        const Lk__WorkerShard *shard = task->shards[k];
+        if (shard->codec >= LK_CODECS)
+            return lk_fail(err, LK_INVALID_ARGUMENT, "%s: codec %u is none", shard->name, shard->codec);
+        if (shard->rows == 0)
+            return lk_fail(err, LK_INVALID_ARGUMENT, "%s: no rows, expected at least one", shard->name);
+        rows += shard->rows;
+    }
+    if (rows != n)
+        return lk_fail(err, LK_INVALID_ARGUMENT, "a task of %u rows whose shards have %llu of them", n,
+                       (unsigned long long)rows);
+    return LK_OK;
+}
+
+/* All rows, those of one shard after those of the other. */
+static enum lk_code read_shards(struct lk_shard_cache *cache, const char *root, struct run *run,
+                                struct lk_err *err)
+{
+    const Lk__WorkerTaskReply *task = run->task;
+    run->first = 0;
+    for (size_t k = 0; k < task->n_shards; k++) {
+        const Lk__WorkerShard *shard = run->shard = task->shards[k];
+        LK_TRY(lk_shard_read_rows(cache, root, shard->name, (enum lk_codec)shard->codec, shard->data_bytes,
+                                  run->result->span + run->first, shard->rows, measure_row, run, err));
+        run->first += shard->rows;
+    }
+    return LK_OK;
+}
+
 static enum lk_code read_and_measure(struct streams *streams, struct lk_shard_cache *cache,
                                      struct run *run, uint32_t n, struct lk_err *err)
 {
     const Lk__WorkerTaskReply *task = run->task;
     const Lk__WorkerDataset *dataset;
     LK_TRY(streams_find(streams, task->stream, task->dataset, &dataset, &run->measure, err));
-    if (task->codec >= LK_CODECS)
-        return lk_fail(err, LK_INVALID_ARGUMENT, "%s: codec %u is none", task->shard, task->codec);
+    LK_TRY(check_shards(task, n, err));
     enum lk_code code;
     for (int tries = 1;; tries++) {
         result_clear(run->result);
-        code = lk_shard_read_rows(cache, dataset->root, task->shard, (enum lk_codec)task->codec,
-                                  task->data_bytes, run->result->span, n, measure_row, run, err);
+        code = read_shards(cache, dataset->root, run, err);
         if (!lk_work_may_pass((uint32_t)code) || tries == TRIES)
             break;
         pause_ms((int64_t)FIRST_PAUSE_MS << (tries - 1));

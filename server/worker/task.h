@@ -1,6 +1,6 @@
 /*
- * One task: rows of one shard in, their tokens out. A pure function of (streams, task, data), so it
- * does not matter which worker runs it, or how often.
+ * One task: rows of one dataset in, shard by shard, their tokens out. A pure function of (streams, task,
+ * data), so it does not matter which worker runs it, or how often.
  */
 #ifndef LK_WORKER_TASK_H
 #define LK_WORKER_TASK_H

@@ -212,9 +212,13 @@ static enum lk_code run_task(const struct setup *s, const struct task *task, str
     const struct lk_index_shard *shard = &s->dataset[task->dataset].index.shard[task->shard];
     Lk__WorkerTaskReply wire = LK__WORKER_TASK_REPLY__INIT;
     wire.dataset = task->dataset;
-    wire.shard = (char *)shard->name;
-    wire.codec = (uint32_t)shard->codec;
-    wire.data_bytes = shard->data_bytes;
+    Lk__WorkerShard run = LK__WORKER_SHARD__INIT, *runs[] = {&run};
+    run.name = (char *)shard->name;
+    run.codec = (uint32_t)shard->codec;
+    run.data_bytes = shard->data_bytes;
+    run.rows = task->n;
+    wire.n_shards = 1;
+    wire.shards = runs;
     task_run(streams, cache, &wire, task->payload, (size_t)task->n * LK_WORK_ROW_BYTES, result);
     if (result->err.code != LK_OK) {
         *err = result->err;

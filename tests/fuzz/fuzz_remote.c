@@ -46,6 +46,7 @@ struct line {
 
 struct asked {
     uint64_t id;
+    const uint64_t *rows; /* [n] */
     uint32_t n;
     bool over; /* heard of, or cancelled */
     bool sure; /* only the honest worker can have answered it */
@@ -270,19 +271,33 @@ static void honest_begin(void)
     say_message(&d.honest, LK_METHOD_WORKER_HELLO, ++d.calls, &hello.base, NULL);
 }
 
+/* The dataset's number of row @row of shard @name. */
+static uint32_t row_of(const char *name, uint64_t row)
+{
+    const struct lk_index_shard *shard = f.index.shard;
+    while (strcmp(shard->name, name) != 0)
+        LK_CHECK(++shard < f.index.shard + f.index.shards);
+    LK_CHECK(row < shard->rows);
+    return (uint32_t)(shard->first_row + row);
+}
+
 /* Row r has r + 1 tokens. */
 static void honest_work(const Lk__WorkerTaskReply *task, const uint8_t *rows, uint32_t n)
 {
     Lk__WorkerTaskRequest request = LK__WORKER_TASK_REQUEST__INIT;
     struct lk_buf payload = {0}, ids = {0};
-    LK_CHECK(n >= 1 && n <= ROWS && strcmp(task->shard, "docs.jsonl") == 0);
+    uint32_t runs = 0, end = 0; /* of the row at hand: its run's */
+    LK_CHECK(n >= 1 && n <= ROWS);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t r = (uint32_t)lk_work_row_get(rows + i * LK_WORK_ROW_BYTES).row;
+        LK_CHECK(i < end || (runs < task->n_shards && task->shards[runs]->rows > 0));
+        end += i < end ? 0 : task->shards[runs++]->rows;
+        uint32_t r = row_of(task->shards[runs - 1]->name, lk_work_row_get(rows + i * LK_WORK_ROW_BYTES).row);
         struct lk_work_result row = {.tokens = r + 1, .text_bytes = r};
         lk_buf_put(&payload, &row, sizeof row);
         for (uint32_t k = 0; k <= r; k++)
             lk_buf_put(&ids, &(uint32_t){r * 31 + k}, 4);
     }
+    LK_CHECK(runs == task->n_shards && end == n);
     lk_buf_put(&payload, ids.data, ids.len);
     request.worker = d.honest.worker;
     request.task = task->task;
@@ -387,18 +402,19 @@ static void on_done(void *owner, uint64_t tag, const struct pool_result *result)
         LK_CHECK((row->drop == LK_DROP_NONE) == (row->tokens > 0) && strlen(row->detail) < LK_ERR_TEXT_MAX);
         for (uint32_t k = 0; k < row->tokens; k++)
             LK_CHECK(row->ids[k] < VOCAB);
-        LK_CHECK(!asked->sure || (row->tokens == i + 1 && row->ids[i] == i * 31 + i));
+        uint32_t r = (uint32_t)asked->rows[i];
+        LK_CHECK(!asked->sure || (row->tokens == r + 1 && row->ids[r] == r * 31 + r));
     }
 }
 
 static void submit(uint32_t n, bool sure)
 {
-    static const uint64_t rows[ROWS] = {0, 1, 2, 3, 4};
+    static const uint64_t rows[][ROWS] = {{0, 1, 2, 3, 4}, {3, 0, 4, 2, 1}, {1, 0, 4, 3, 2}};
     if (d.jobs == JOBS_MAX)
         return;
     struct asked *asked = &d.job[d.jobs++];
-    *asked = (struct asked){.n = n, .sure = sure};
-    struct pool_task task = {.rows = rows, .n = n, .urgency = d.jobs % 3, .done = on_done, .owner = asked, .tag = n};
+    *asked = (struct asked){.rows = rows[d.jobs % 3], .n = n, .sure = sure};
+    struct pool_task task = {.rows = asked->rows, .n = n, .urgency = d.jobs % 3, .done = on_done, .owner = asked, .tag = n};
     asked->id = pool_submit(d.pool, &task);
 }
 

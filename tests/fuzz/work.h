@@ -1,6 +1,6 @@
 /*
  * What the targets of the workers' protocol share (fuzz_worker: by pipe and board; fuzz_remote and fuzz_link:
- * over TCP): a data set of a few rows, indexed, with its stream, and what each side may say of it, right or
+ * over TCP): a data set of a few rows in three shards, indexed, with its stream, and what each side may say of it, right or
  * wrong as the input has it.
  */
 #ifndef LK_TESTS_FUZZ_WORK_H
@@ -20,13 +20,15 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #define ROWS 5u
 #define VOCAB 257u
+#define TASK_ROWS_MAX 8u /* of what a daemon says */
 #define RESULT_BYTES (ROWS * 16 + 4000)
 
 static struct {
-    char dir[64], *root, *path;
+    char dir[64], *root, *path; /* path: of a file that is there */
     struct lk_digest bytes_digest;
     struct lk_index index;
     struct lk_dataset_recipe dataset;
@@ -51,15 +53,30 @@ static inline void remove_data(void)
     (void)nftw(f.dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+static inline void write_shard(const char *name, const char *rows, bool compressed)
+{
+    char *path = lk_format("%s/%s", f.root, name), packed[256];
+    size_t n = strlen(rows);
+    struct lk_err err;
+
+    if (compressed) {
+        n = ZSTD_compress(packed, sizeof packed, rows, n, 1);
+        LK_CHECK(!ZSTD_isError(n));
+    }
+    LK_CHECK(lk_file_write_atomic(path, compressed ? packed : rows, n, &err) == LK_OK);
+    free(path);
+}
+
 static inline void index_data(void)
 {
-    static const char rows[] = "{\"text\": \"a\"}\n{\"text\": \"bcd\"}\n{\"text\": \"\"}\n{\"no\": 1}\n{\"text\": \"efgh\"}\n";
     struct lk_dataset_files files;
     struct lk_buf index = {0};
     struct lk_err err;
 
     LK_CHECK(mkdir(f.root, 0700) == 0);
-    LK_CHECK(lk_file_write_atomic(f.path, rows, sizeof rows - 1, &err) == LK_OK);
+    write_shard("docs.jsonl", "{\"text\": \"a\"}\n{\"text\": \"bcd\"}\n", false);
+    write_shard("more.jsonl", "{\"text\": \"\"}\n", false);
+    write_shard("then.jsonl.zst", "{\"no\": 1}\n{\"text\": \"efgh\"}\n", true);
     LK_CHECK(lk_dataset_list(f.root, &files, &err) == LK_OK);
     struct lk_index_build build = {.files = &files, .opener = lk_file_opener(), .threads = 1};
     LK_CHECK(lk_index_build(&build, &index, &err) == LK_OK);
@@ -184,27 +201,47 @@ static inline void put_hello_reply(struct lk_fuzz_input *input, struct lk_buf *o
     put_message(out, (struct lk_envelope){.method = LK_METHOD_WORKER_HELLO, .call = call}, &reply.base, NULL);
 }
 
+static inline void put_shard(struct lk_fuzz_input *input, uint8_t how, uint32_t which, Lk__WorkerShard *ret)
+{
+    const struct lk_index_shard *shard = &f.index.shard[which];
+    lk__worker_shard__init(ret);
+    ret->name = (char *)(how & 4 ? "nope.jsonl" : shard->name);
+    ret->codec = how & 8 ? (uint32_t)number(input) : (uint32_t)shard->codec;
+    ret->data_bytes = how & 16 ? number(input) : shard->data_bytes;
+}
+
 static inline void put_task(struct lk_fuzz_input *input, struct lk_buf *out, uint64_t call)
 {
     Lk__WorkerTaskReply task = LK__WORKER_TASK_REPLY__INIT;
+    Lk__WorkerShard shard[TASK_ROWS_MAX + 1], *shards[TASK_ROWS_MAX + 1];
     struct lk_buf rows = {0};
     uint8_t how = lk_fuzz_byte(input);
+    uint32_t last = UINT32_MAX;
 
     task.task = how & 1 ? number(input) : 1;
     task.stream = how & 2 ? (uint32_t)number(input) : 0;
     task.dataset = how & 2 ? (uint32_t)number(input) : 0;
-    task.shard = (char *)(how & 4 ? "nope.jsonl" : "docs.jsonl");
-    task.codec = how & 8 ? (uint32_t)number(input) : 0;
-    task.data_bytes = how & 16 ? number(input) : f.index.shard[0].data_bytes;
+    task.shards = shards;
     for (uint32_t i = 0; i <= how / 32u; i++) {
-        struct lk_row_place place = lk_index_place(&f.index, i % ROWS);
-        struct lk_work_row row = {place.row_in_shard, place.offset, place.bytes, place.hash};
         uint8_t change = lk_fuzz_byte(input);
+        struct lk_row_place place = lk_index_place(&f.index, (change & 1 ? number(input) : i) % ROWS);
+        struct lk_work_row row = {place.row_in_shard, place.offset, place.bytes, place.hash};
+        bool same = change & 2 ? lk_fuzz_byte(input) & 1 : place.shard == last; /* run as the row before */
+        if (!same || task.n_shards == 0) {
+            shards[task.n_shards] = &shard[task.n_shards];
+            put_shard(input, how, place.shard, shards[task.n_shards++]);
+        }
+        last = place.shard;
+        shard[task.n_shards - 1].rows += change & 16 ? (uint32_t)number(input) : 1;
         row.offset = change & 128 ? number(input) : row.offset;
         row.bytes = change & 64 ? (uint32_t)number(input) : row.bytes;
         row.row = change & 32 ? number(input) : row.row;
         lk_work_row_put(&row, lk_buf_room(&rows, LK_WORK_ROW_BYTES));
         rows.len += LK_WORK_ROW_BYTES;
+    }
+    if (how == 254) { /* one without rows */
+        shards[task.n_shards] = &shard[task.n_shards];
+        put_shard(input, how, 0, shards[task.n_shards++]);
     }
     rows.len -= how == 255 ? 1 : 0;
     put_message(out, (struct lk_envelope){.method = LK_METHOD_WORKER_TASK, .call = call}, &task.base, &rows);

@@ -46,16 +46,11 @@ static void check_task(struct sim *sim, const struct pool_task *task)
     if (task->stream >= sim->of.n_streams || task->dataset >= recipe->n_datasets || task->n < 1 ||
         task->n > LK_WORK_ROWS_MAX)
         sim_fail(sim, "pool: a task of %u rows of dataset %u", task->n, task->dataset);
-    uint64_t first = 0, end = 0;
     const struct sim_dataset *dataset = &recipe->dataset[task->dataset];
-    for (uint32_t s = 0; s < dataset->shards && end <= task->rows[0]; s++) {
-        first = end;
-        end += dataset->shard_rows[s];
-    }
     for (uint32_t i = 0; i < task->n; i++)
-        if (task->rows[i] < first || task->rows[i] >= end)
-            sim_fail(sim, "pool: a task with rows of two shards: %" PRIu64 " and %" PRIu64, task->rows[0],
-                     task->rows[i]);
+        if (task->rows[i] >= dataset->rows)
+            sim_fail(sim, "pool: a task with row %" PRIu64 " of %" PRIu64, task->rows[i],
+                     dataset->rows);
 }
 
 uint64_t pool_submit(struct pool *pool, const struct pool_task *task)

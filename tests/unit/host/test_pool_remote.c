@@ -114,7 +114,9 @@ static void on_reply(struct fake *fake, const struct link_reply *reply)
         Lk__WorkerTaskReply *task = lk__worker_task_reply__unpack(NULL, e->header_bytes, e->header);
         ck_assert_ptr_nonnull(task);
         ck_assert_uint_ne(task->task, 0);
-        ck_assert_str_eq(task->shard, "docs.jsonl");
+        ck_assert_uint_eq(task->n_shards, 1);
+        ck_assert_str_eq(task->shards[0]->name, "docs.jsonl");
+        ck_assert_uint_eq(task->shards[0]->rows, e->payload_bytes / LK_WORK_ROW_BYTES);
         fake->task = task->task;
         fake->slot = reply->slot;
         fake->first_row = lk_get_u64(e->payload);

@@ -46,6 +46,35 @@ START_TEST(what_we_send_is_read_whole_however_much_it_is)
 }
 END_TEST
 
+/* With the shortest names a task's shards take the most memory for their bytes. */
+START_TEST(a_task_of_many_shards_is_read_whole)
+{
+    Lk__WorkerTaskReply task = LK__WORKER_TASK_REPLY__INIT;
+    Lk__WorkerShard shard = LK__WORKER_SHARD__INIT;
+    uint32_t n = 1;
+    for (int i = 0; i < _i; i++)
+        n *= 10;
+    Lk__WorkerShard **shards = lk_alloc(n * sizeof(Lk__WorkerShard *));
+    shard.name = (char *)"a.jsonl";
+    shard.data_bytes = 1;
+    shard.rows = 1;
+    for (uint32_t i = 0; i < n; i++)
+        shards[i] = &shard;
+    task.task = 7;
+    task.shards = shards;
+    task.n_shards = n;
+    uint8_t *bytes = lk_alloc(lk__worker_task_reply__get_packed_size(&task));
+    size_t all = lk__worker_task_reply__pack(&task, bytes);
+    Lk__WorkerTaskReply *read = lk_unpack(&lk__worker_task_reply__descriptor, bytes, all);
+    ck_assert_ptr_nonnull(read);
+    ck_assert_uint_eq(read->n_shards, n);
+    ck_assert_str_eq(read->shards[n - 1]->name, "a.jsonl");
+    lk__worker_task_reply__free_unpacked(read, NULL);
+    free(bytes);
+    free(shards);
+}
+END_TEST
+
 /* Of two bytes each: an empty note, a field that nobody knows, one that is said again. */
 static const uint8_t field[][2] = {{0x32, 0x00}, {0x78, 0x01}, {0x22, 0x00}};
 
@@ -74,6 +103,7 @@ Suite *suite(void)
     Suite *s = suite_create("proto/unpack");
     TCase *t = tcase_create("unpack");
     tcase_add_loop_test(t, what_we_send_is_read_whole_however_much_it_is, 0, 3);
+    tcase_add_loop_test(t, a_task_of_many_shards_is_read_whole, 0, 6);
     tcase_add_loop_test(t, much_in_few_bytes_is_refused, 0, 3);
     tcase_add_loop_test(t, what_is_no_message_is_refused, 0, 4);
     suite_add_tcase(s, t);
