@@ -69,6 +69,13 @@ BROKEN = """
     if how == "all":
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     with lanekeeper.Stream(config) as stream:
+        if how == "within":
+            class Within(logging.StreamHandler):
+                def emit(self, record, daemon=stream.daemon):
+                    daemon._heed_at = 0.0
+                    daemon.heed()
+                    super().emit(record)
+            logging.getLogger("lanekeeper").addHandler(Within())
         print(sum(1 for _ in stream))
 """
 
@@ -88,6 +95,9 @@ def log_of_a_file(box):
     lk.check(status == 0 and "INFO lanekeeperd: daemon: ready" in err and len(re.findall(r"(?m)^WARNING lanekeeperd: stream: row_dropped", err)) == 20 and
              len(re.findall(r"(?m)^INFO lanekeeperd: stream: row_malformed", err)) == 20 and "INFO lanekeeperd: daemon: stopping" in err,
              "with the level of INFO all that it says, at its level, to its end", err[-800:])
+    status, out, err = support.said(support.python(box, BROKEN, "within", config))
+    rows = [int(row) for row in re.findall(r"row_dropped .* row (4\d\d):", err)]
+    lk.check(status == 0 and len(rows) == 20 and len(set(rows)) == 20, "a handler that uses the stream: each line once", (status, rows, err[-800:]))
 
 
 def ranks_of_a_file(box):

@@ -77,7 +77,7 @@ class PrivateDaemon:
         self._log = os.memfd_create("lanekeeperd.log", os.MFD_CLOEXEC)
         fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)
         self._told = 0    # bytes of it that were passed on
-        self._telling = threading.RLock()    # a signal handler may use the stream meanwhile
+        self._telling = threading.Lock()    # held by whoever passes it on; nobody waits for it but `stop`
         self._served = False
         self._heed_at = 0.0
         self._folder = self._make_folder()
@@ -155,23 +155,27 @@ class PrivateDaemon:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """What it has said since the last time, for the logger: nobody else reads its log. What it says before it
-        serves is for whoever waits for that: its end is an exception."""
-        if self._log < 0 or os.getpid() != self._owner or not self._telling.acquire(blocking=False):
+        """Unless another thread is at it, or this one: a handler of the logger, or of a signal, may use the stream."""
+        if os.getpid() != self._owner or not self._telling.acquire(blocking=False):
             return
         try:
-            self._served = self._served or self.listens()
-            size = os.fstat(self._log).st_size
-            if self._served and size > self._told:
-                said = os.pread(self._log, size - self._told, self._told)
-                for line in said[:said.rfind(b"\n") + 1].splitlines(keepends=True):
-                    self._told += len(line)
-                    _tell(line.decode(errors="replace").strip())
-            if size > _LOG_MAX and (not self._served or os.fstat(self._log).st_size == self._told):
-                os.ftruncate(self._log, 0)
-                self._told = 0
+            self._tell_news()
         finally:
             self._telling.release()
+
+    def _tell_news(self) -> None:
+        """What it has said since the last time, for the logger: nobody else reads its log. What it says before it
+        serves is for whoever waits for that: its end is an exception."""
+        self._served = self._served or self.listens()
+        size = os.fstat(self._log).st_size
+        if self._served and size > self._told:
+            said = os.pread(self._log, size - self._told, self._told)
+            for line in said[:said.rfind(b"\n") + 1].splitlines(keepends=True):
+                self._told += len(line)
+                _tell(line.decode(errors="replace").strip())
+        if size > _LOG_MAX and self._log >= 0 and (not self._served or os.fstat(self._log).st_size == self._told):
+            os.ftruncate(self._log, 0)
+            self._told = 0
 
     def _again(self) -> bool:
         """Starts it anew, and waits until it listens. False: an index is missing still."""
@@ -192,12 +196,13 @@ class PrivateDaemon:
         process = getattr(self, "_process", None)
         if process is not None:
             self._end(process)
-            if not sys.is_finalizing():
-                self._pass_on()
         shutil.rmtree(getattr(self, "_folder", ""), ignore_errors=True)
         if self._log >= 0:
-            os.close(self._log)
-            self._log = -1
+            # For good: from now on there is nothing to pass on. It is not to be had where a handler, within it, stops us.
+            if self._telling.acquire(timeout=_HEED_S) and process is not None and not sys.is_finalizing():
+                self._tell_news()
+            log, self._log = self._log, -1
+            os.close(log)
 
     @staticmethod
     def _end(process: subprocess.Popen[bytes]) -> None:

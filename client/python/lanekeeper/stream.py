@@ -244,8 +244,8 @@ class Stream:
         """
         if self._pid != _getpid():
             raise self._foreign()
-        if self._daemon is not None:
-            self._daemon.heed()
+        if (daemon := self._daemon) is not None:
+            daemon.heed()
         lease = Lease()
         try:
             with self._lock:
@@ -283,8 +283,8 @@ class Stream:
             raise InvalidArgument(f"step={step}: expected 0 to {2**64 - 1}")
         if self._pid != _getpid():
             raise self._foreign()
-        if self._daemon is not None:
-            self._daemon.heed()
+        if (daemon := self._daemon) is not None:
+            daemon.heed()
         lease = Lease()
         with self._lock:
             handle = self._begin()
