@@ -26,7 +26,6 @@ struct report {
 struct check {
     const char *file;
     struct lk_config config;
-    struct machine_memory there;
     struct report *report; /* [config.n_streams] */
     char **problem;
     size_t n_problems;
@@ -40,7 +39,6 @@ static void check_done(struct check *check)
         free(check->problem[i]);
     free(check->report);
     free(check->problem);
-    machine_memory_done(&check->there);
     lk_config_done(&check->config);
 }
 
@@ -119,14 +117,17 @@ static void check_token_file(struct check *check)
 /* Adds to the configuration's own notes. */
 static void check_memory(struct check *check)
 {
+    struct machine_memory there;
     struct lk_buf notes = {0};
     struct lk_err err;
     lk_buf_puts(&notes, check->config.notes);
-    if (footprint_check(&check->config, &check->there, &notes, &err) != LK_OK)
+    machine_memory_read("", &there);
+    if (footprint_check(&check->config, &there, &notes, &err) != LK_OK)
         add_problem(check, &err);
     free(check->config.notes);
     check->config.notes = lk_strdup(lk_buf_cstr(&notes));
     lk_buf_done(&notes);
+    machine_memory_done(&there);
 }
 
 static void run_check(struct check *check)
@@ -140,7 +141,6 @@ static void run_check(struct check *check)
     for (uint32_t i = 0; i < check->config.n_streams; i++)
         check_stream(check, i);
     check_token_file(check);
-    machine_memory_read("", &check->there);
     check_memory(check);
 }
 
@@ -239,7 +239,7 @@ static void text_check(struct lk_buf *out, const struct check *check)
     for (uint32_t i = 0; check->report != NULL && i < check->config.n_streams; i++)
         text_stream(out, check, &check->report[i]);
     if (check->report != NULL)
-        put_memory(out, &check->config, &check->there);
+        put_memory(out, &check->config);
     if (check->config.notes != NULL && check->config.notes[0] != '\0')
         lk_buf_putf(out, "notes\n%s", check->config.notes);
 }
@@ -319,7 +319,7 @@ static void json_check(struct lk_buf *out, const struct check *check)
     lk_buf_puts(out, "]");
     if (check->report != NULL) {
         json_key(out, true, "memory_of_all");
-        json_memory(out, &check->config, &check->there);
+        json_memory(out, &check->config);
     }
     lk_buf_puts(out, "}\n");
 }

@@ -149,13 +149,10 @@ static void json_exact(struct explain *e)
 
 static void json_memories(struct explain *e)
 {
-    struct machine_memory there;
-    machine_memory_read("", &there);
     json_key(&e->out, true, "memory");
     json_stream_memory(&e->out, &e->cli.config, e->stream.recipe);
     json_key(&e->out, true, "memory_of_all");
-    json_memory(&e->out, &e->cli.config, &there);
-    machine_memory_done(&there);
+    json_memory(&e->out, &e->cli.config);
 }
 
 void explain_json(struct explain *e)

@@ -325,7 +325,7 @@ static void text_exact(struct explain *e)
         text_exact_dataset(e, d);
 }
 
-static void text_memories(struct explain *e)
+static void text_memory(struct explain *e)
 {
     const struct lk_runtime *runtime = &e->cli.config.runtime;
     const struct lk_recipe *recipe = e->stream.recipe;
@@ -338,11 +338,8 @@ static void text_memories(struct explain *e)
         count(out, "  snapshots   on disk: every ", runtime->snapshot_every, " steps, ");
         count(out, "", (uint64_t)runtime->snapshot_keep * recipe->lanes, " files, each smaller than a lane's buffers\n");
     }
-    struct machine_memory there;
-    machine_memory_read("", &there);
     lk_buf_puts(out, "\n");
-    put_memory(out, &e->cli.config, &there);
-    machine_memory_done(&there);
+    put_memory(out, &e->cli.config);
 }
 
 void explain_text(struct explain *e)
@@ -353,5 +350,5 @@ void explain_text(struct explain *e)
     text_stages(e);
     text_end(e);
     text_exact(e);
-    text_memories(e);
+    text_memory(e);
 }

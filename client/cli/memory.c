@@ -25,21 +25,24 @@ void put_stream_memory(struct lk_buf *out, const struct lk_config *config, const
     line(out, "", state.most, " if every document were one token long\n");
 }
 
-static void put_together(struct lk_buf *out, const struct footprint *f, const struct machine_memory *there)
+static void put_together(struct lk_buf *out, uint64_t total)
 {
-    line(out, "  together    about ", f->total, "");
-    if (there->from == NULL) {
+    struct machine_memory there;
+    machine_memory_read("", &there);
+    line(out, "  together    about ", total, "");
+    if (there.from == NULL) {
         lk_buf_puts(out, "; what there is could not be found out\n");
         return;
     }
     lk_buf_puts(out, ", ");
-    put_percent(out, f->total, there->bytes);
-    line(out, " of ", there->bytes, " (");
-    put_safe(out, there->from, strlen(there->from));
-    lk_buf_puts(out, f->total > there->bytes ? "): more than there is\n" : ")\n");
+    put_percent(out, total, there.bytes);
+    line(out, " of ", there.bytes, " (");
+    put_safe(out, there.from, strlen(there.from));
+    lk_buf_puts(out, total > there.bytes ? "): more than there is\n" : ")\n");
+    machine_memory_done(&there);
 }
 
-void put_memory(struct lk_buf *out, const struct lk_config *config, const struct machine_memory *there)
+void put_memory(struct lk_buf *out, const struct lk_config *config)
 {
     const struct lk_runtime *runtime = &config->runtime;
     struct footprint f;
@@ -47,18 +50,17 @@ void put_memory(struct lk_buf *out, const struct lk_config *config, const struct
     lk_buf_puts(out, "memory that the daemon and its workers may take, for all streams\n");
     line(out, "  arena       ", f.arena, ": tokens, and ready batches in at most half of it\n");
     line(out, "  training    up to ", f.training, " beside it: arrays that trainers ask for (labels, positions, …)\n");
-    line(out, "  state       about ", f.state.usual, "");
-    lk_buf_putf(out, ": the lanes' buffers, at up to %u far-apart places of a stream at once (max_cursors)", runtime->cursors_max);
-    line(out, "; at most ", f.state.most, "");
-    line(out, "; `state` allows about ", runtime->state_bytes, "\n");
+    line(out, "  state       about ", f.state.usual, ", at most ");
+    line(out, "", f.state.most, "");
+    lk_buf_putf(out, ": the lanes' buffers, at up to %u places of a stream at once (max_cursors)\n", runtime->cursors_max);
     if (f.cache > 0)
         line(out, "  cache       ", f.cache, ": decompressed shards, in all workers together\n");
     if (f.counts > 0)
-        line(out, "  counts      ", f.counts, ": counts of rows that were measured before, as needed\n");
+        line(out, "  counts      ", f.counts, ": counts of rows that were measured before\n");
     line(out, "  processes   about ", f.processes, "");
     lk_buf_putf(out, ": the daemon and %u worker%s, with their tokenizers\n", runtime->workers,
                 runtime->workers == 1 ? "" : "s");
-    put_together(out, &f, there);
+    put_together(out, f.total);
 }
 
 void json_stream_memory(struct lk_buf *out, const struct lk_config *config, const struct lk_recipe *recipe)
@@ -78,10 +80,12 @@ void json_stream_memory(struct lk_buf *out, const struct lk_config *config, cons
     lk_buf_puts(out, "}");
 }
 
-void json_memory(struct lk_buf *out, const struct lk_config *config, const struct machine_memory *there)
+void json_memory(struct lk_buf *out, const struct lk_config *config)
 {
     struct footprint f;
+    struct machine_memory there;
     footprint_of(config, &f);
+    machine_memory_read("", &there);
     lk_buf_puts(out, "{");
     json_u64(out, false, "arena_bytes", f.arena);
     json_u64(out, true, "training_bytes_most", f.training);
@@ -92,11 +96,12 @@ void json_memory(struct lk_buf *out, const struct lk_config *config, const struc
     json_u64(out, true, "process_bytes", f.processes);
     json_u64(out, true, "total_bytes", f.total);
     json_key(out, true, "there_bytes"); /* null: not known */
-    if (there->from == NULL) {
+    if (there.from == NULL) {
         lk_buf_puts(out, "null}");
         return;
     }
-    lk_buf_putf(out, "%llu", (unsigned long long)there->bytes);
-    json_text(out, true, "there_from", there->from);
+    lk_buf_putf(out, "%llu", (unsigned long long)there.bytes);
+    json_text(out, true, "there_from", there.from);
     lk_buf_puts(out, "}");
+    machine_memory_done(&there);
 }

@@ -7,16 +7,15 @@
 
 #include "base/mem.h"
 #include "config/config.h"
-#include "host/machine.h"
 
 /* Lines of a stream: its steps, and the lanes' buffers, which each of its cursors has. */
 void put_stream_memory(struct lk_buf *out, const struct lk_config *config, const struct lk_recipe *recipe);
 
-/* Lines of all that the daemon may take, with all streams and local workers, and of what there is. */
-void put_memory(struct lk_buf *out, const struct lk_config *config, const struct machine_memory *there);
+/* Lines of all that the daemon may take, with all streams and local workers, and of what this machine has. */
+void put_memory(struct lk_buf *out, const struct lk_config *config);
 
 /* The same as objects of JSON. */
 void json_stream_memory(struct lk_buf *out, const struct lk_config *config, const struct lk_recipe *recipe);
-void json_memory(struct lk_buf *out, const struct lk_config *config, const struct machine_memory *there);
+void json_memory(struct lk_buf *out, const struct lk_config *config);
 
 #endif
