@@ -13,9 +13,7 @@ const struct worker_argument *worker_arguments(void)
         {'f', "token-file", "FILE", "file with the secret that the daemon asks of its workers"},
         {'d', "token-fd", "N", "the same from an open descriptor"},
         {'r', "reconnect", "SECONDS", "how long to look for a daemon that is gone (default 600)"},
-        {'l', "local", "PID",
-         "started by the daemon with this process number: end when it ends; instead of"
-         "\n                       all others, with the connection as descriptors 3 and 4"},
+        {'l', "local", "PID", "of a daemon's own workers: its process number, and no other option"},
         {.name = NULL},
     };
     return table;

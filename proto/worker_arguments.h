@@ -9,7 +9,7 @@ struct worker_argument {
     int key;           /* a letter that stands for it */
     const char *name;  /* without its dashes; NULL ends the table */
     const char *value; /* what stands for its value in help */
-    const char *help;  /* a line that begins with spaces goes on with the one before */
+    const char *help;  /* a line */
 };
 
 #define WORKER_ARGUMENTS 5

@@ -11,7 +11,7 @@
 struct log_limit {
     uint64_t seen;   /* how often it has happened */
     uint64_t told;   /* … as of the last line */
-    int64_t told_ms; /* when log_limit_more last asked for one */
+    int64_t told_ms; /* when log_limit_more last said how many */
 };
 
 /* It has happened once more. True: it is one of the first @n, and to be written. */
