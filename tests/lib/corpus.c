@@ -4,6 +4,7 @@
 #include "op/tokenise/tokenizer.h"
 #include "store/file.h"
 #include "store/list.h"
+#include "tests/lib/compress.h"
 
 #include <check.h>
 #include <ftw.h>
@@ -95,6 +96,43 @@ void corpus_make(struct corpus *corpus, uint32_t rows, uint32_t bytes, const cha
                                           .has_append = true,
                                           .append = 256,
                                           .vocab = 257};
+}
+
+static void write_shard(const struct corpus *corpus, uint32_t shard, const struct lk_buf *rows)
+{
+    bool compressed = shard % 2 == 1;
+    struct lk_buf packed = {0};
+    struct lk_err err = {.text = ""};
+    char *path = lk_format("%s/docs-%03u.jsonl%s", corpus->root, shard, compressed ? ".zst" : "");
+    if (compressed)
+        put_zstd(&packed, rows->data, rows->len);
+    const struct lk_buf *stored = compressed ? &packed : rows;
+    ck_assert_msg(lk_file_write_atomic(path, stored->data, stored->len, &err) == LK_OK, "%s", err.text);
+    lk_buf_done(&packed);
+    free(path);
+}
+
+void corpus_split(struct corpus *corpus, uint32_t shards)
+{
+    struct lk_buf all = {0}, rows = {0};
+    struct lk_err err = {.text = ""};
+    ck_assert_msg(lk_file_read_all(corpus->path, (size_t)1 << 30, &all, &err) == LK_OK, "%s", err.text);
+    const uint8_t *at = all.data;
+    uint32_t row = 0;
+    for (uint32_t shard = 0; shard < shards; shard++) {
+        rows.len = 0;
+        for (; row < (uint64_t)corpus->rows * (shard + 1) / shards; row++) {
+            const uint8_t *end = (const uint8_t *)memchr(at, '\n', (size_t)(all.data + all.len - at)) + 1;
+            lk_buf_put(&rows, at, (size_t)(end - at));
+            at = end;
+        }
+        write_shard(corpus, shard, &rows);
+    }
+    lk_buf_done(&all);
+    lk_buf_done(&rows);
+    ck_assert_int_eq(unlink(corpus->path), 0);
+    lk_index_close(&corpus->index);
+    make_index(corpus);
 }
 
 static int remove_one(const char *path, const struct stat *status, int flag, struct FTW *walk)

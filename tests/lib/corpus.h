@@ -15,7 +15,7 @@
 
 struct corpus {
     char dir[64];
-    char *path;        /* of the data: <dir>/data/docs.jsonl */
+    char *path;        /* of the data: <dir>/data/docs.jsonl, while it is in one shard */
     char *root;
     uint32_t rows;
     struct lk_index index;
@@ -31,6 +31,8 @@ char *corpus_text(uint32_t i, uint32_t bytes);
 /* @special: row @special_at has this line instead (NULL: none). */
 void corpus_make(struct corpus *corpus, uint32_t rows, uint32_t bytes, const char *special,
                  uint32_t special_at);
+/* Puts its rows, in their order, into @shards shards, docs-000.jsonl and so on; every other one is compressed. */
+void corpus_split(struct corpus *corpus, uint32_t shards);
 void corpus_done(struct corpus *corpus); /* removes the directory */
 
 /* <directory of the running test>/<relative> */

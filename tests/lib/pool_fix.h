@@ -28,6 +28,8 @@ struct fix {
     uint32_t bytes;          /* as given to corpus_make */
     int64_t special_at;      /* row that is not like the others, or -1 */
     uint8_t special_drop;    /* … and what must become of it */
+    uint32_t stride;         /* tasks take the rows in steps of so many, all around; 0: one after the other. It has no
+                                divisor in common with their number */
     uint32_t open, done_rows, failed;
     uint8_t *seen;           /* [rows] */
     enum lk_code code;       /* of the last failed task */
@@ -126,7 +128,8 @@ static inline uint32_t task_row(const struct fix *f, uint64_t tag, uint32_t i)
 {
     uint32_t first = (uint32_t)tag * TASK_ROWS;
     uint32_t n = f->corpus.rows - first < TASK_ROWS ? f->corpus.rows - first : TASK_ROWS;
-    return first + (n - 1 - i); /* backwards: results come in the order of the task, not of the file */
+    uint32_t row = first + (n - 1 - i); /* backwards: results come in the order of the task, not of the file */
+    return f->stride == 0 ? row : (uint32_t)((uint64_t)row * f->stride % f->corpus.rows);
 }
 
 static inline void on_done(void *owner, uint64_t tag, const struct pool_result *result)

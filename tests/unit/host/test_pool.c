@@ -27,6 +27,72 @@ START_TEST(rows_come_back_as_their_tokens_in_the_order_of_the_task)
 }
 END_TEST
 
+/* Now and then what the pool says of itself is looked at. */
+static void look_for_others(void *owner)
+{
+    struct fix *f = owner;
+    const char *text = pool_waits_for(f->pool);
+    if (strstr(text, ": docs/docs-003.jsonl.zst and others") != NULL)
+        f->named = true;
+    loop_set(f->loop, &f->timer, loop_now_ms(f->loop) + 1, look_for_others, f);
+}
+
+/* Neighbours of a task are rows of one shard, of two, or each of another. */
+START_TEST(rows_of_many_shards_come_back_in_the_order_of_the_task)
+{
+    static const uint32_t strides[] = {0, 1, 7, 37, 97, 333};
+    struct fix f;
+    fix_init(&f, 1000, 200, NULL, 0);
+    corpus_split(&f.corpus, 11);
+    f.stride = strides[_i];
+    fix_start(&f, 2);
+    submit_all(&f);
+    run(&f);
+    ck_assert_msg(f.failed == 0, "%s", f.detail);
+    ck_assert_uint_eq(f.done_rows, 1000);
+    struct pool_stats stats;
+    pool_stats(f.pool, &stats);
+    ck_assert_uint_eq(stats.tasks, (1000 + TASK_ROWS - 1) / TASK_ROWS); /* each was one task, however it lies */
+    ck_assert_uint_eq(stats.retried + stats.deaths + stats.bisected, 0);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(a_row_of_many_shards_that_fails_its_task_is_named_by_its_own)
+{
+    struct fix f;
+    fix_init(&f, 300, 50, "{\"text\": 7 x", 140);
+    corpus_split(&f.corpus, 10); /* 30 rows each */
+    f.stride = 31;
+    fix_start(&f, 1);
+    submit_all(&f);
+    run(&f);
+    ck_assert_uint_eq(f.failed, 1);
+    ck_assert_int_eq(f.code, LK_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(f.detail, "docs-004.jsonl: row 20 at byte") != NULL, "%s", f.detail);
+    ck_assert_uint_eq(f.done_rows, 300 - TASK_ROWS);
+    fix_done(&f);
+}
+END_TEST
+
+START_TEST(a_task_of_many_shards_is_named_by_its_first_row_and_the_others)
+{
+    struct fix f;
+    fix_init(&f, TASK_ROWS, 50, "{\"text\": \"SLOW\"}", 2);
+    corpus_split(&f.corpus, 4);
+    f.special_drop = 0;
+    ck_assert_int_eq(setenv("LK_FAULT_SLOW_TEXT", "SLOW", 1), 0);
+    ck_assert_int_eq(setenv("LK_FAULT_SLOW_MS", "300", 1), 0);
+    fix_start(&f, 1);
+    look_for_others(&f);
+    submit_all(&f);
+    run(&f);
+    ck_assert(f.named);
+    ck_assert_uint_eq(f.done_rows, TASK_ROWS);
+    fix_done(&f);
+}
+END_TEST
+
 START_TEST(a_callback_may_submit_more)
 {
     struct fix f;
@@ -319,6 +385,9 @@ Suite *suite(void)
     TCase *t = tcase_create("results");
     tcase_set_timeout(t, 90);
     tcase_add_loop_test(t, rows_come_back_as_their_tokens_in_the_order_of_the_task, 1, 4);
+    tcase_add_loop_test(t, rows_of_many_shards_come_back_in_the_order_of_the_task, 0, 6);
+    tcase_add_test(t, a_row_of_many_shards_that_fails_its_task_is_named_by_its_own);
+    tcase_add_test(t, a_task_of_many_shards_is_named_by_its_first_row_and_the_others);
     tcase_add_test(t, a_callback_may_submit_more);
     tcase_add_test(t, a_malformed_row_fails_its_task_and_is_named);
     tcase_add_test(t, a_malformed_row_is_dropped_with_its_reason_where_the_recipe_says_so);
