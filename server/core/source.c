@@ -12,9 +12,10 @@ struct slice {
     uint32_t epoch;
     uint64_t k, r;           /* where it begins: block of the lane, row of the block */
     uint32_t n, used;        /* used < n while it is in the ring */
+    uint32_t known;          /* of its first rows the measures are */
     uint64_t bytes;
-    bool measured;
     uint64_t *row;           /* [cap] */
+    bool *opens;             /* [cap] a block; what it says of the first row is not used */
     struct lk_row_measure *measure; /* [cap] */
     uint32_t cap;
 };
@@ -24,7 +25,6 @@ struct draw {
     uint32_t epoch;          /* where the next slice will begin */
     uint64_t k, r;
     bool planned_out;        /* no rows beyond what is planned */
-    bool takes_part;         /* in the mixture: false once released */
     uint64_t lane_blocks;
     struct plan_block block; /* of (epoch, k) */
     struct slice slice[LK_SLICES_MAX]; /* ring */
@@ -32,10 +32,17 @@ struct draw {
     uint64_t next_id;
     uint64_t planned_bytes;
     uint64_t dry;            /* rows drawn since the last record */
-    uint64_t charged;        /* c_i: since the ledger began */
-    uint64_t cost;           /* of the record at the front; with at_end, no state: found anew each time */
-    bool at_end;             /* no record is left */
     struct lk_dataset_counts counts;
+};
+
+/* What a dataset is in the mixture. Apart from its draw, as all of them are looked at for each record. */
+struct share {
+    uint64_t weight;
+    uint64_t charged;        /* c_i: since the ledger began */
+    uint64_t cost;           /* of the record at the front, when brought */
+    bool takes_part;         /* false once released */
+    bool brought;            /* its next record is at the front, or it is at its end; no state */
+    bool at_end;             /* no record is left, when brought */
 };
 
 struct source {
@@ -45,6 +52,7 @@ struct source {
     bool ended;
     uint32_t wanted;         /* dataset whose measurement is missing; no state */
     struct draw *draw;       /* [datasets] */
+    struct share *share;     /* [datasets] */
     struct lk_span record;   /* the item last given */
     struct lk_dropped *dropped;
     uint32_t n_dropped, cap_dropped;
@@ -78,8 +86,9 @@ struct source *source_new(const struct lk_plan *plan, uint32_t lane)
     s->lane = lane;
     s->datasets = plan->recipe->n_datasets;
     s->draw = lk_zalloc(s->datasets, sizeof *s->draw);
+    s->share = lk_zalloc(s->datasets, sizeof *s->share);
     for (uint32_t d = 0; d < s->datasets; d++) {
-        s->draw[d].takes_part = true;
+        s->share[d] = (struct share){.weight = plan->recipe->dataset[d].weight, .takes_part = true};
         s->draw[d].lane_blocks = plan_lane_blocks(plan, d, lane);
         LK_CHECK(s->draw[d].lane_blocks > 0);
         draw_settle(s, d);
@@ -94,17 +103,19 @@ void source_free(struct source *s)
     for (uint32_t d = 0; d < s->datasets; d++)
         for (uint32_t i = 0; i < LK_SLICES_MAX; i++) {
             free(s->draw[d].slice[i].row);
+            free(s->draw[d].slice[i].opens);
             free(s->draw[d].slice[i].measure);
         }
     free(s->draw);
+    free(s->share);
     free(s->dropped);
     free(s);
 }
 
 uint64_t source_bound(uint32_t datasets)
 {
-    uint64_t row = sizeof(uint64_t) + sizeof(struct lk_row_measure);
-    uint64_t draw = sizeof(struct draw) + UINT64_C(1) * LK_SLICES_MAX * LK_SLICE_ROWS_MAX * row;
+    uint64_t row = sizeof(uint64_t) + sizeof(bool) + sizeof(struct lk_row_measure);
+    uint64_t draw = sizeof(struct draw) + sizeof(struct share) + UINT64_C(1) * LK_SLICES_MAX * LK_SLICE_ROWS_MAX * row;
     return sizeof(struct source) + datasets * draw;
 }
 
@@ -115,14 +126,26 @@ static uint64_t row_bytes(const struct plan_dataset *dataset, uint64_t row)
     return dataset->shape.row_bytes != NULL ? dataset->shape.row_bytes[row] : 1;
 }
 
-static void slice_push(struct slice *slice, uint64_t row)
+static void slice_push(struct slice *slice, uint64_t row, bool opens)
 {
     if (slice->n == slice->cap) {
         slice->cap = slice->cap == 0 ? 64 : 2 * slice->cap;
         slice->row = lk_resize(slice->row, slice->cap, sizeof *slice->row);
+        slice->opens = lk_resize(slice->opens, slice->cap, sizeof *slice->opens);
         slice->measure = lk_resize(slice->measure, slice->cap, sizeof *slice->measure);
     }
+    slice->opens[slice->n] = opens;
     slice->row[slice->n++] = row;
+}
+
+static void draw_advance(struct source *s, uint32_t d)
+{
+    struct draw *draw = &s->draw[d];
+    if (++draw->r < draw->block.rows)
+        return;
+    draw->r = 0;
+    draw->k++;
+    draw_settle(s, d);
 }
 
 bool source_plan(struct source *s, uint32_t d, uint64_t max_bytes, uint32_t max_rows,
@@ -130,31 +153,25 @@ bool source_plan(struct source *s, uint32_t d, uint64_t max_bytes, uint32_t max_
 {
     struct draw *draw = &s->draw[d];
     const struct plan_dataset *dataset = &s->plan->dataset[d];
-    if (draw->n == LK_SLICES_MAX || draw->planned_out || !draw->takes_part || s->ended)
+    if (draw->n == LK_SLICES_MAX || draw->planned_out || !source_takes_part(s, d))
         return false;
     struct slice *slice = &draw->slice[(draw->head + draw->n) % LK_SLICES_MAX];
     slice->id = draw->next_id++;
     slice->epoch = draw->epoch;
     slice->k = draw->k;
     slice->r = draw->r;
-    slice->n = slice->used = 0;
+    slice->n = slice->used = slice->known = 0;
     slice->bytes = 0;
-    slice->measured = false;
     if (max_rows > LK_SLICE_ROWS_MAX)
         max_rows = LK_SLICE_ROWS_MAX;
-    while (draw->r < draw->block.rows) {
+    while (!draw->planned_out && draw->epoch == slice->epoch) {
         uint64_t row = plan_row(&draw->block, draw->r);
         uint64_t bytes = row_bytes(dataset, row);
         if (slice->n > 0 && (slice->n >= max_rows || slice->bytes + bytes > max_bytes))
             break;
-        slice_push(slice, row);
+        slice_push(slice, row, draw->r == 0);
         slice->bytes += bytes;
-        draw->r++;
-    }
-    if (draw->r == draw->block.rows) {
-        draw->r = 0;
-        draw->k++;
-        draw_settle(s, d);
+        draw_advance(s, d);
     }
     draw->n++;
     draw->planned_bytes += slice->bytes;
@@ -188,7 +205,7 @@ uint64_t source_planned_bytes(const struct source *s, uint32_t d)
 
 bool source_takes_part(const struct source *s, uint32_t d)
 {
-    return s->draw[d].takes_part && !s->ended;
+    return s->share[d].takes_part && !s->ended;
 }
 
 bool source_barren(const struct source *s, uint32_t d)
@@ -202,11 +219,11 @@ void source_measured(struct source *s, uint32_t d, uint64_t id, const struct lk_
     struct draw *draw = &s->draw[d];
     for (uint32_t i = 0; i < draw->n; i++) {
         struct slice *slice = &draw->slice[(draw->head + i) % LK_SLICES_MAX];
-        if (slice->id != id || slice->measured)
+        if (slice->id != id || slice->known > 0)
             continue;
-        LK_CHECK(n == slice->n);
+        LK_CHECK(n <= slice->n);
         memcpy(slice->measure, rows, n * sizeof *rows);
-        slice->measured = true;
+        slice->known = n;
         return;
     }
 }
@@ -291,7 +308,7 @@ static enum seq_pull bring_record(struct source *s, uint32_t d, struct lk_err *e
     for (;;) {
         if (draw->n == 0)
             return draw->planned_out ? SEQ_END : SEQ_WANT;
-        if (!draw->slice[draw->head].measured)
+        if (draw->slice[draw->head].used == draw->slice[draw->head].known)
             return SEQ_WANT;
         uint8_t drop = front_row(draw)->drop;
         if (drop == 0)
@@ -312,16 +329,17 @@ static enum seq_pull bring_record(struct source *s, uint32_t d, struct lk_err *e
 static enum seq_pull bring_all(struct source *s, struct lk_err *err)
 {
     for (uint32_t d = 0; d < s->datasets; d++) {
-        struct draw *draw = &s->draw[d];
-        if (!draw->takes_part)
+        struct share *share = &s->share[d];
+        if (share->brought || !share->takes_part)
             continue;
         enum seq_pull got = bring_record(s, d, err);
         if (got == SEQ_WANT)
             s->wanted = d;
         if (got == SEQ_WANT || got == SEQ_ERROR)
             return got;
-        draw->at_end = got == SEQ_END;
-        draw->cost = draw->at_end ? 0 : cost_of(s->plan->recipe->mixture, front_row(draw));
+        share->brought = true;
+        share->at_end = got == SEQ_END;
+        share->cost = share->at_end ? 0 : cost_of(s->plan->recipe->mixture, front_row(&s->draw[d]));
     }
     return SEQ_OK;
 }
@@ -330,24 +348,22 @@ static enum seq_pull bring_all(struct source *s, struct lk_err *err)
  * its next record; NONE when none takes part. */
 static uint32_t pick_dataset(const struct source *s)
 {
-    const struct lk_dataset_recipe *dataset = s->plan->recipe->dataset;
     u128 weights = 0, charged = 0, soonest = 0, soonest_weight = 1;
     uint32_t pick = NONE;
     for (uint32_t d = 0; d < s->datasets; d++) {
-        if (s->draw[d].takes_part) {
-            weights += dataset[d].weight;
-            charged += s->draw[d].charged;
+        if (s->share[d].takes_part) {
+            weights += s->share[d].weight;
+            charged += s->share[d].charged;
         }
     }
     for (uint32_t d = 0; d < s->datasets; d++) {
-        const struct draw *draw = &s->draw[d];
-        u128 weight = dataset[d].weight;
-        if (!draw->takes_part || draw->charged * weights > charged * weight)
+        const struct share *share = &s->share[d];
+        if (!share->takes_part || share->charged * weights > charged * share->weight)
             continue;
-        u128 then = (u128)draw->charged + draw->cost;
-        if (pick == NONE || then * soonest_weight < soonest * weight) {
+        u128 then = (u128)share->charged + share->cost;
+        if (pick == NONE || then * soonest_weight < soonest * share->weight) {
             soonest = then;
-            soonest_weight = weight;
+            soonest_weight = share->weight;
             pick = d;
         }
     }
@@ -363,7 +379,8 @@ static void give(struct source *s, uint32_t d, struct lk_item *ret_item)
     s->record = (struct lk_span){.dataset = d, .tokens = tokens};
     draw_row(draw, &s->plan->dataset[d], &s->record.row, &s->record.epoch);
     draw->dry = 0;
-    draw->charged += draw->cost;
+    s->share[d].charged += s->share[d].cost;
+    s->share[d].brought = false;
     draw->counts.records++;
     draw->counts.tokens += tokens;
     *ret_item = (struct lk_item){.span = &s->record, .n = 1, .tokens = tokens};
@@ -372,9 +389,9 @@ static void give(struct source *s, uint32_t d, struct lk_item *ret_item)
 /* Dataset @d leaves the mixture; the ledger of those that stay begins anew. */
 static void release(struct source *s, uint32_t d)
 {
-    s->draw[d].takes_part = false;
+    s->share[d].takes_part = false;
     for (uint32_t i = 0; i < s->datasets; i++)
-        s->draw[i].charged = 0;
+        s->share[i].charged = 0;
 }
 
 enum seq_pull source_next(struct source *s, struct lk_item *ret_item, struct lk_err *err)
@@ -386,7 +403,7 @@ enum seq_pull source_next(struct source *s, struct lk_item *ret_item, struct lk_
         uint32_t pick = pick_dataset(s);
         if (pick == NONE) { /* NOLINT(bugprone-branch-clone): in the order of ORDER.md */
             s->ended = true;
-        } else if (!s->draw[pick].at_end) {
+        } else if (!s->share[pick].at_end) {
             give(s, pick, ret_item);
             return SEQ_OK;
         } else if (s->plan->recipe->dataset[pick].then == LK_THEN_STOP) {
@@ -417,15 +434,30 @@ uint32_t source_epoch(const struct source *s, uint32_t d)
 /* State ------------------------------------------------------------------------------------- */
 
 /* Planned slices are no state: what is saved is where the next row is drawn. */
-static void save_draw(const struct draw *draw, struct lk_buf *out)
+static void next_place(const struct draw *draw, uint32_t *ret_epoch, uint64_t *ret_k, uint64_t *ret_r)
 {
-    const struct slice *front = draw->n > 0 ? &draw->slice[draw->head] : NULL;
-    lk_buf_put_varint(out, front != NULL ? front->epoch : draw->epoch);
-    lk_buf_put_varint(out, front != NULL ? front->k : draw->k);
-    lk_buf_put_varint(out, front != NULL ? front->r + front->used : draw->r);
-    lk_buf_put_varint(out, draw->takes_part);
+    const struct slice *front = &draw->slice[draw->head];
+    bool planned = draw->n > 0;
+    *ret_epoch = planned ? front->epoch : draw->epoch;
+    *ret_k = planned ? front->k : draw->k;
+    *ret_r = planned ? front->r : draw->r;
+    for (uint32_t i = 1; planned && i <= front->used; i++) {
+        *ret_k += front->opens[i];
+        *ret_r = front->opens[i] ? 0 : *ret_r + 1;
+    }
+}
+
+static void save_draw(const struct draw *draw, const struct share *share, struct lk_buf *out)
+{
+    uint32_t epoch;
+    uint64_t k, r;
+    next_place(draw, &epoch, &k, &r);
+    lk_buf_put_varint(out, epoch);
+    lk_buf_put_varint(out, k);
+    lk_buf_put_varint(out, r);
+    lk_buf_put_varint(out, share->takes_part);
     lk_buf_put_varint(out, draw->dry);
-    lk_buf_put_varint(out, draw->charged);
+    lk_buf_put_varint(out, share->charged);
     lk_buf_put_varint(out, draw->counts.rows);
     lk_buf_put_varint(out, draw->counts.tokens);
     lk_buf_put_varint(out, draw->counts.records);
@@ -437,7 +469,7 @@ void source_save(const struct source *s, struct lk_buf *out)
 {
     lk_buf_put_varint(out, s->ended);
     for (uint32_t d = 0; d < s->datasets; d++)
-        save_draw(&s->draw[d], out);
+        save_draw(&s->draw[d], &s->share[d], out);
 }
 
 /* Every row drawn was kept or dropped; and of a dataset without end, never as many dropped in a row as it has
@@ -458,9 +490,9 @@ static void load_draw(struct source *s, uint32_t d, struct lk_reader *in)
     draw->epoch = (uint32_t)lk_read_bounded(in, LOADED_EPOCH_MAX);
     draw->k = lk_read_bounded(in, draw->lane_blocks - 1);
     draw->r = lk_read_varint(in);
-    draw->takes_part = lk_read_bounded(in, 1) == 1;
+    s->share[d].takes_part = lk_read_bounded(in, 1) == 1;
     draw->dry = lk_read_varint(in);
-    draw->charged = lk_read_varint(in);
+    s->share[d].charged = lk_read_varint(in);
     draw->counts.rows = lk_read_varint(in);
     draw->counts.tokens = lk_read_varint(in);
     draw->counts.records = lk_read_varint(in);
@@ -493,7 +525,7 @@ void source_check(const struct source *s)
         LK_CHECK(draw->planned_out || draw->r < draw->block.rows);
         for (uint32_t i = 0; i < draw->n; i++) {
             const struct slice *slice = &draw->slice[(draw->head + i) % LK_SLICES_MAX];
-            LK_CHECK(slice->used < slice->n && (i == 0 || slice->used == 0));
+            LK_CHECK(slice->used <= slice->known && slice->used < slice->n && (i == 0 || slice->used == 0));
             for (uint32_t j = slice->used; j < slice->n; j++)
                 bytes += row_bytes(&s->plan->dataset[d], slice->row[j]);
         }

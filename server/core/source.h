@@ -29,7 +29,7 @@ struct lk_row_measure {
     uint8_t drop;        /* 0 = kept, else the reason */
 };
 
-/* Rows to be measured together: rows of one block, in the order they will be drawn. */
+/* Rows to be measured together: of one pass, in the order they will be drawn. They may be of several blocks. */
 struct lk_slice {
     uint32_t dataset;
     uint64_t id;             /* rising per lane and dataset */
@@ -78,7 +78,8 @@ bool source_barren(const struct source *source, uint32_t dataset);
 /* It repeats, and as many rows as it has were dropped in a row: source_next has said so, as an error. */
 bool source_dry(const struct source *source, uint32_t dataset);
 
-/* The measures of a planned slice, [n] in its order. Late or repeated ones are ignored. */
+/* The measures of the first @n rows of a planned slice, in its order: of all, or of those before one that cannot be
+ * measured, which is wanted for ever then. Late or repeated ones are ignored. */
 void source_measured(struct source *source, uint32_t dataset, uint64_t id,
                      const struct lk_row_measure *rows, uint32_t n);
 

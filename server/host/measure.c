@@ -109,7 +109,7 @@ static void keep_counts(const struct errand *errand, const struct pool_result *r
     const struct cursor_context *context = errand->context;
     if (context->counts == NULL)
         return;
-    for (uint32_t i = 0; i < errand->n; i++)
+    for (uint32_t i = 0; i < result->n; i++)
         counts_put(context->counts[errand->dataset], errand->row[i], count_of(&result->rows[i]));
 }
 
@@ -142,17 +142,17 @@ static bool feed_counts(struct cursor *c, struct cursor_lane *lane, const struct
 
 /* Results ------------------------------------------------------------------------------------ */
 
-/* The counts of a slice, for its lane. */
+/* The counts of a slice, for its lane: of all its rows, or of those before one that cannot be measured. */
 static void deliver_slice(struct cursor *c, const struct errand *errand,
                           const struct pool_result *result)
 {
     struct cursor_lane *lane = &c->lane[errand->lane];
-    struct lk_row_measure *measure = lk_zalloc(errand->n, sizeof *measure);
-    for (uint32_t i = 0; i < errand->n; i++)
+    struct lk_row_measure *measure = lk_zalloc(result->n, sizeof *measure);
+    for (uint32_t i = 0; i < result->n; i++)
         measure[i] = (struct lk_row_measure){.tokens = result->rows[i].tokens,
                                              .text_bytes = (uint32_t)result->rows[i].text_bytes,
                                              .drop = result->rows[i].drop};
-    source_measured(lane_source(lane->lane), errand->dataset, errand->slice, measure, errand->n);
+    source_measured(lane_source(lane->lane), errand->dataset, errand->slice, measure, result->n);
     lane->stuck = false;
     lane->planned = 0;
     free(measure);
@@ -223,6 +223,23 @@ static void deliver_failure(struct cursor *c, const struct errand *errand,
     c->lane[errand->lane].stuck = false; /* it may be the very one that is wanted */
 }
 
+/* The ids go to the arena. A fetched row is used at once, but for one so long that later sequences need it too. */
+static void keep_ids(const struct errand *errand, const struct pool_result *result)
+{
+    const struct cursor_context *context = errand->context;
+    uint32_t long_row = context->stream->recipe->sequence;
+    for (uint32_t i = 0; i < result->n; i++) {
+        const struct pool_row *row = &result->rows[i];
+        struct arena_key key = {.stream = context->stream->number,
+                                .dataset = errand->dataset,
+                                .row = errand->row[i]};
+        if (row->drop != 0)
+            drop_log_why(context->drops, errand->dataset, errand->row[i], (enum lk_drop)row->drop, row->detail);
+        else if (errand->piece == NULL || row->tokens > long_row)
+            arena_put(context->arena, key, row->ids, row->tokens);
+    }
+}
+
 static void measured(void *owner, uint64_t tag, const struct pool_result *result)
 {
     struct errand *errand = owner;
@@ -230,29 +247,14 @@ static void measured(void *owner, uint64_t tag, const struct pool_result *result
     const struct cursor_context *context = errand->context;
     (void)tag;
 
-    if (result->code != LK_OK) {
-        if (c != NULL)
-            deliver_failure(c, errand, result);
-    } else {
-        keep_counts(errand, result);
-        for (uint32_t i = 0; i < errand->n; i++) {
-            struct arena_key key = {.stream = context->stream->number,
-                                    .dataset = errand->dataset,
-                                    .row = errand->row[i]};
-            /* A fetched row is used at once, but for one so long that later sequences need it too. */
-            bool keep = errand->piece == NULL ||
-                        result->rows[i].tokens > context->stream->recipe->sequence;
-            if (result->rows[i].drop != 0)
-                drop_log_why(context->drops, errand->dataset, errand->row[i],
-                             (enum lk_drop)result->rows[i].drop, result->rows[i].detail);
-            else if (keep)
-                arena_put(context->arena, key, result->rows[i].ids, result->rows[i].tokens);
-        }
-        if (c != NULL && errand->piece == NULL)
-            deliver_slice(c, errand, result);
-        else if (c != NULL)
-            deliver_fetch(c, errand, result);
-    }
+    keep_counts(errand, result);
+    keep_ids(errand, result);
+    if (c != NULL && errand->piece == NULL && result->n > 0)
+        deliver_slice(c, errand, result);
+    if (c != NULL && result->code != LK_OK)
+        deliver_failure(c, errand, result);
+    else if (c != NULL && errand->piece != NULL)
+        deliver_fetch(c, errand, result);
     errand_free(errand);
     context->progress(context->owner);
 }

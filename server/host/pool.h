@@ -77,9 +77,10 @@ struct pool_row {
 };
 
 struct pool_result {
-    enum lk_code code;   /* not OK: rows is NULL, and the text names shard and row */
+    enum lk_code code;   /* not OK: the text names shard and row */
     const char *detail;
     const struct pool_row *rows; /* [n] in the order of the task */
+    uint32_t n;          /* all of the task's; not OK: those before the row that failed it, as far as they are known */
     uint64_t cpu_ns;
 };
 

@@ -365,7 +365,7 @@ static void keep_rows(struct job *job, const struct part *part, const struct poo
 static void part_finished(struct pool *pool, struct part *part, const struct pool_row *rows)
 {
     struct job *job = part->job;
-    struct pool_result result = {.code = LK_OK, .detail = "", .rows = rows};
+    struct pool_result result = {.code = LK_OK, .detail = "", .rows = rows, .n = job->task.n};
     if (part->n != job->task.n) {
         keep_rows(job, part, rows);
         part_free(part);

@@ -122,10 +122,10 @@ const char *pool_waits_for(const struct pool *pool)
 /* Results --------------------------------------------------------------------------------------- */
 
 /* Ids lie in memory of exactly their size, and are gone after the call. */
-static void make_rows(const struct sim_dataset *dataset, const struct pool_task *task, struct pool_row *row,
-                      uint32_t *ids)
+static void make_rows(const struct sim_dataset *dataset, const struct pool_task *task, uint32_t n,
+                      struct pool_row *row, uint32_t *ids)
 {
-    for (uint32_t i = 0; i < task->n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         struct sim_row data = sim_row(dataset, task->rows[i]);
         row[i] = (struct pool_row){.tokens = data.tokens,
                                    .drop = data.drop,
@@ -137,27 +137,35 @@ static void make_rows(const struct sim_dataset *dataset, const struct pool_task 
     }
 }
 
-static void succeed(const struct sim_dataset *dataset, const struct pool_task *task)
+/* With the first @n rows of @task. */
+static void deliver(struct sim *sim, const struct pool_task *task, uint32_t n, enum lk_code code, const char *detail)
 {
+    const struct sim_dataset *dataset = &sim->of.recipe[task->stream].dataset[task->dataset];
     size_t tokens = 0;
-    for (uint32_t i = 0; i < task->n; i++)
+    for (uint32_t i = 0; i < n; i++)
         tokens += sim_row(dataset, task->rows[i]).tokens;
     uint32_t *ids = lk_alloc(4 * tokens + 1);
-    struct pool_row *row = lk_zalloc(task->n, sizeof *row);
-    make_rows(dataset, task, row, ids);
-    struct pool_result result = {.code = LK_OK, .detail = "", .rows = row};
+    struct pool_row *row = lk_zalloc((size_t)n + 1, sizeof *row);
+    make_rows(dataset, task, n, row, ids);
+    struct pool_result result = {.code = code, .detail = detail, .rows = row, .n = n};
     task->done(task->owner, task->tag, &result);
     free(row);
     free(ids);
 }
 
-static void fail(const struct sim_dataset *dataset, const struct pool_task *task)
+static void finish(struct sim *sim, const struct pool_task *task)
 {
+    const struct sim_dataset *dataset = &sim->of.recipe[task->stream].dataset[task->dataset];
     char detail[96];
+    uint32_t n = 0;
+    while (n < task->n && task->rows[n] != dataset->fatal)
+        n++;
     snprintf(detail, sizeof detail, "dataset %s row %" PRIu64 ": cannot be measured", dataset->name,
              dataset->fatal);
-    struct pool_result result = {.code = (enum lk_code)dataset->fatal_code, .detail = detail};
-    task->done(task->owner, task->tag, &result);
+    if (n == task->n)
+        deliver(sim, task, n, LK_OK, "");
+    else
+        deliver(sim, task, n, (enum lk_code)dataset->fatal_code, detail);
 }
 
 static bool may_be_done(const struct sim *sim, uint32_t i)
@@ -183,16 +191,9 @@ void fake_pool_done_one(struct sim *sim, bool urgent)
 {
     uint32_t i = choose(sim, urgent);
     struct pool_task task = sim->task[i].task;
-    const struct sim_dataset *dataset = &sim->of.recipe[task.stream].dataset[task.dataset];
-    bool fatal = false;
     sim_note(sim, "task %" PRIu64 " is done", sim->task[i].id);
     remove_task(sim, i);
-    for (uint32_t r = 0; r < task.n; r++)
-        fatal = fatal || task.rows[r] == dataset->fatal;
-    if (fatal)
-        fail(dataset, &task);
-    else
-        succeed(dataset, &task);
+    finish(sim, &task);
     sim->pool_stats.tasks++;
     free((void *)(uintptr_t)task.rows);
 }

@@ -282,7 +282,7 @@ START_TEST(no_slice_has_more_rows_than_there_is_room_for_and_what_has_ended_plan
 }
 END_TEST
 
-START_TEST(slices_are_of_one_block_in_drawn_order_and_within_their_limits)
+START_TEST(slices_go_on_over_blocks_in_drawn_order_within_their_limits_and_their_pass)
 {
     struct lk_slice slice;
     uint32_t bytes[100];
@@ -294,18 +294,47 @@ START_TEST(slices_are_of_one_block_in_drawn_order_and_within_their_limits)
     start(); /* 100 rows make blocks of 3 */
     ck_assert(source_plan(source, 0, UINT64_MAX, 2, &slice));
     ck_assert(slice.n == 2 && slice.rows[0] == 0 && slice.rows[1] == 1 && slice.bytes == 20);
-    ck_assert(source_plan(source, 0, UINT64_MAX, 99, &slice));
-    ck_assert(slice.n == 1 && slice.rows[0] == 2);
+    ck_assert(source_plan(source, 0, 49, 99, &slice));
+    ck_assert(slice.n == 4 && slice.rows[0] == 2 && slice.rows[1] == 3 && slice.rows[3] == 5);
     ck_assert(source_plan(source, 0, 1, 99, &slice)); /* one row even beyond the limit */
-    ck_assert(slice.n == 1 && slice.rows[0] == 3);
+    ck_assert(slice.n == 1 && slice.rows[0] == 6);
+    ck_assert(source_plan(source, 0, UINT64_MAX, 200, &slice));
+    ck_assert(slice.n == 93 && slice.rows[0] == 7 && slice.rows[92] == 99 && slice.epoch == 0);
     ck_assert(source_plan(source, 0, 20, 99, &slice));
-    ck_assert(slice.n == 2 && slice.rows[0] == 4);
-    for (uint32_t i = 4; i < LK_SLICES_MAX; i++)
+    ck_assert(slice.n == 2 && slice.rows[0] == 0 && slice.epoch == 1);
+    for (uint32_t i = 5; i < LK_SLICES_MAX; i++)
         ck_assert(source_plan(source, 0, 20, 99, &slice));
     ck_assert(!source_plan(source, 0, 20, 99, &slice));
     ck_assert_uint_eq(source_planned(source, 0), LK_SLICES_MAX);
     source_check(source);
     end();
+}
+END_TEST
+
+/* Wherever it is drawn to, in the midst of a block, or of a slice over many. */
+START_TEST(a_state_names_the_next_row_whatever_slice_that_is_in)
+{
+    for (uint32_t most = 1; most <= 64; most += 7)
+        for (uint32_t drawn_rows = 0; drawn_rows < 130; drawn_rows++) {
+            struct lk_buf state = {0};
+            struct lk_item item;
+            begin();
+            (void)synth_dataset(&s, 1, 100);
+            s.slice_rows = most;
+            start();
+            for (uint32_t i = 0; i < drawn_rows; i++)
+                ck_assert_int_eq(next(&item), SEQ_OK);
+            source_save(source, &state);
+            source_free(source);
+            source = source_new(&s.plan, 0);
+            struct lk_reader in = {.at = state.data, .end = state.data + state.len};
+            source_load(source, &in);
+            ck_assert(!in.bad && in.at == in.end);
+            ck_assert_int_eq(next(&item), SEQ_OK);
+            ck_assert(item.span->row == drawn_rows % 100 && item.span->epoch == drawn_rows / 100);
+            lk_buf_done(&state);
+            end();
+        }
 }
 END_TEST
 
@@ -332,6 +361,33 @@ START_TEST(late_repeated_and_unknown_measures_are_ignored)
     ck_assert_uint_eq(item.tokens, 9);
     ck_assert_int_eq(source_next(source, &item, &err), SEQ_WANT);
     ck_assert_uint_eq(source_wanted(source), 0);
+    end();
+}
+END_TEST
+
+START_TEST(rows_before_one_that_cannot_be_measured_are_drawn)
+{
+    struct lk_slice first, second;
+    struct lk_row_measure some[3] = {{.tokens = 7}, {.drop = 2}, {.tokens = 9}};
+    struct lk_item item;
+    uint64_t front;
+    begin();
+    (void)synth_dataset(&s, 1, 100);
+    start();
+    ck_assert(source_plan(source, 0, UINT64_MAX, 5, &first));
+    ck_assert(source_plan(source, 0, UINT64_MAX, 5, &second));
+    source_measured(source, 0, second.id, some, 1);
+    source_measured(source, 0, first.id, some, 3);
+    ck_assert_int_eq(source_next(source, &item, &err), SEQ_OK);
+    ck_assert_uint_eq(item.tokens, 7);
+    ck_assert_int_eq(source_next(source, &item, &err), SEQ_OK);
+    ck_assert_uint_eq(item.span->row, 2);
+    source_check(source);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(source_next(source, &item, &err), SEQ_WANT);
+        ck_assert(source_front(source, 0, &front) && front == first.id);
+        source_measured(source, 0, first.id, some, 3); /* no second time */
+    }
     end();
 }
 END_TEST
@@ -367,7 +423,9 @@ Suite *suite(void)
     tcase_add_test(t, dropped_rows_are_counted_listed_in_order_and_cost_nothing);
     tcase_add_test(t, a_repeated_dataset_that_yields_no_token_is_an_error_and_no_loop);
     tcase_add_test(t, no_slice_has_more_rows_than_there_is_room_for_and_what_has_ended_plans_none);
-    tcase_add_test(t, slices_are_of_one_block_in_drawn_order_and_within_their_limits);
+    tcase_add_test(t, slices_go_on_over_blocks_in_drawn_order_within_their_limits_and_their_pass);
+    tcase_add_test(t, a_state_names_the_next_row_whatever_slice_that_is_in);
+    tcase_add_test(t, rows_before_one_that_cannot_be_measured_are_drawn);
     tcase_add_test(t, late_repeated_and_unknown_measures_are_ignored);
     tcase_add_test(t, rc_085_a_thousand_rows_asked_for_far_beyond_their_number_go_round);
     suite_add_tcase(suite_, t);
