@@ -15,7 +15,6 @@ enum {
     LANES = 8,
     SEQUENCE = 2048,
     BATCH_LANES = 4,      /* sequences of a step in each lane */
-    STEPS_ROOM = 64,      /* steps that the arena has room for */
     COMMENTED_MAX = 4,    /* other tokenizers that are offered */
     UNSERVED_MAX = 4,     /* fields that are named */
     ARENA_MIB = 512,      /* the defaults of `arena`, */
@@ -29,6 +28,11 @@ enum {
 static uint64_t up_to_mib(uint64_t bytes)
 {
     return (bytes + MIB - 1) / MIB * MIB;
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
 }
 
 /*
@@ -47,13 +51,11 @@ static void suggest_memory(const struct survey *survey, const struct machine *ma
     while (s->workers > 1 && (each + FOOTPRINT_WORKER_BYTES) * s->workers > 3 * eighth)
         s->workers--;
     s->some_workers = s->workers < machine->processors;
-    s->counts = usual < COUNTS_MIB * MIB ? usual : COUNTS_MIB * MIB;
-    s->cache = usual < CACHE_MIB * MIB ? usual : CACHE_MIB * MIB;
+    s->arena = lesser(usual, ARENA_MIB * MIB); /* at least 256 steps */
+    s->counts = lesser(usual, COUNTS_MIB * MIB);
+    s->cache = lesser(usual, CACHE_MIB * MIB);
     if (s->cache < each * s->workers)
         s->cache = each * s->workers;
-    s->arena = up_to_mib((uint64_t)STEPS_ROOM * s->batch * s->sequence * 4);
-    if (s->arena < ARENA_MIB * MIB)
-        s->arena = usual < ARENA_MIB * MIB ? usual : ARENA_MIB * MIB;
 }
 
 struct suggestion suggest(const struct survey *survey, const struct machine *machine, unsigned bytes_per_token)
@@ -385,10 +387,8 @@ static void put_runtime(struct lk_buf *out, const char *dir, const struct sugges
     if (s->counts < COUNTS_MIB * MIB) {
         lk_buf_puts(out, ", memory: ");
         lk_put_size(out, s->counts);
-        lk_buf_puts(out, "}       # so do these; may be shared\n");
-    } else {
-        lk_buf_puts(out, "}                      # so do these; may be shared\n");
     }
+    lk_buf_puts(out, "}    # so do these; may be shared\n");
 }
 
 void init_text(struct lk_buf *out, const char *dir, const struct survey *survey,
