@@ -114,12 +114,17 @@ static int run(struct measure_command *c)
         return options_fail(c->cli.command, "expected a configuration");
     c->cli.any_stream = c->cli.stream == NULL;
     c->options.stream = c->cli.stream;
+    c->options.json = c->cli.json;
     int status = cli_open(&c->cli);
     if (status >= 0)
         return status;
-    if (measure_run(&c->cli.config, &c->options, &c->result, &err) != LK_OK)
+    if (measure_run(&c->cli.config, &c->options, &c->result, &err) != LK_OK) {
+        if (c->options.dropped && c->result.stopped != 0)
+            c->cli.json = false; /* whoever reads the list may not, and would be waited for */
         return cli_fail_err(&c->cli, &err);
-    put_result(c);
+    }
+    if (!c->options.dropped)
+        put_result(c);
     if (c->result.wrong > 0)
         (void)fprintf(stderr, "lanekeeper measure: %llu counts were wrong, and have been replaced\n",
                       (unsigned long long)c->result.wrong);
@@ -138,16 +143,19 @@ int cmd_measure(int argc, char **argv, const struct listener *listener)
          "worker processes; as many as processors by default"},
         {"--again", NULL, OPTION_FLAG, &c.options.again, 0, 0,
          "measure rows that are known, too: wrong counts are named, replaced, and a problem"},
-        {"--json", NULL, OPTION_FLAG, &c.cli.json, 0, 0, "for a program to read"},
+        {"--dropped", NULL, OPTION_FLAG, &c.options.dropped, 0, 0,
+         "list every row that is dropped instead, a line each: dataset, shard, row and rule"},
+        {"--json", NULL, OPTION_FLAG, &c.cli.json, 0, 0, "for a program to read; with --dropped an object a line"},
         {.name = NULL},
     };
     const struct usage usage = {
-        .synopsis = "measure CONFIG [--stream NAME] [--dataset NAME] [--jobs N] [--again] [--json]",
+        .synopsis = "measure CONFIG [--stream NAME] [--dataset NAME] [--jobs N] [--again] [--dropped] [--json]",
         .about = "Measures every row whose tokens have not been counted yet, and keeps the counts where the\n"
                  "configuration says: daemons then find any step without reading what comes before it, and\n"
                  "`lanekeeper explain` is exact. It may be stopped at any time, with Ctrl-C too, keeps what it has\n"
                  "measured, and goes on from there.\n"
-                 "Says what each dataset is made of.\n",
+                 "Says what each dataset is made of, or with --dropped which of its rows are dropped, in order,\n"
+                 "while it goes on; what was measured before is listed at once.\n",
         .own = own, .args_min = 0, .args_max = 1};
     int args;
     int status = options_parse(argc, argv, listener, &usage, &args);

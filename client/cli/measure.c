@@ -1,5 +1,6 @@
 #include "client/cli/measure.h"
 
+#include "client/cli/drops.h"
 #include "client/cli/progress.h"
 #include "host/counts.h"
 #include "host/loop.h"
@@ -34,6 +35,7 @@ struct run {
     sigset_t unblocked;          /* the mask before they were blocked */
     struct log log;
     struct progress progress;
+    struct drops drops;          /* where they are listed */
     uint64_t all_bytes, done_bytes, done_rows;
     /* where the next row is looked at */
     uint32_t d, shard, block;
@@ -67,6 +69,8 @@ static void row_done(struct run *run, uint32_t d, uint64_t row, const struct lk_
 {
     uint32_t bytes = index_of(run, d)->row_bytes[row];
     tally_add(&run->result->dataset[d].tally, row, bytes, count);
+    if (run->options->dropped)
+        drops_put(&run->drops, d, row, count->drop);
     run->done_bytes += bytes;
     run->done_rows++;
 }
@@ -176,33 +180,6 @@ static void look_at_block(struct run *run)
 
 /* The loop ------------------------------------------------------------------------------------ */
 
-static void fill(void *owner)
-{
-    struct run *run = owner;
-    while (run->code == LK_OK && run->running < TASKS_A_JOB * run->options->jobs && find_block(run))
-        look_at_block(run);
-    counts_work(run->counts);
-    if (run->running == 0 && !find_block(run))
-        loop_stop(run->loop);
-}
-
-static void tick(void *owner)
-{
-    struct run *run = owner;
-    struct lk_progress hook = progress_hook(&run->progress);
-    hook.report(hook.owner, run->done_bytes, run->all_bytes, run->done_rows);
-    loop_set(run->loop, &run->tick, loop_now_ms(run->loop) + TICK_MS, tick, run);
-}
-
-static void pool_said(void *owner, int level, const char *event, const char *text)
-{
-    struct run *run = owner;
-    if (level > 4 || strcmp(event, "task_failed") == 0) /* the command says that itself */
-        return;
-    progress_done(&run->progress);
-    log_event(&run->log, LOG_LEVEL_WARN, "workers", event, "text", text, NULL);
-}
-
 /* Whoever is impatient sends a second one, which ends it at once. */
 static void signalled(void *owner)
 {
@@ -214,6 +191,64 @@ static void signalled(void *owner)
     (void)sigprocmask(SIG_SETMASK, &run->unblocked, NULL);
     run->result->stopped = (int)info.ssi_signo;
     stop_with(run, LK_CANCELLED, "stopped by a signal");
+}
+
+static void list(struct run *run, bool all)
+{
+    struct lk_err err;
+    if (!run->options->dropped || run->code != LK_OK)
+        return;
+    enum lk_code code = drops_write(&run->drops, all, run->signals, &err);
+    if (code == LK_CANCELLED)
+        signalled(run);
+    else if (code != LK_OK)
+        stop_with(run, code, err.text);
+}
+
+/* The list may have to wait for rows that are in no task yet. */
+static bool may_look(struct run *run)
+{
+    if (!find_block(run))
+        return false;
+    const struct lk_index_shard *shard = &index_of(run, run->d)->shard[run->shard];
+    uint64_t row = shard->first_row + (uint64_t)run->block * LK_COUNTS_BLOCK;
+    if (!run->options->dropped ||
+        drops_room(&run->drops, run->d, row, lk_counts_block_rows(shard->rows, run->block)))
+        return true;
+    submit(run);
+    return false;
+}
+
+static void fill(void *owner)
+{
+    struct run *run = owner;
+    while (run->code == LK_OK && run->running < TASKS_A_JOB * run->options->jobs && may_look(run)) {
+        look_at_block(run);
+        list(run, false);
+    }
+    counts_work(run->counts);
+    bool over = run->running == 0 && !find_block(run);
+    list(run, over);
+    if (over)
+        loop_stop(run->loop);
+}
+
+static void tick(void *owner)
+{
+    struct run *run = owner;
+    struct lk_progress hook = progress_hook(&run->progress);
+    list(run, true);
+    hook.report(hook.owner, run->done_bytes, run->all_bytes, run->done_rows);
+    loop_set(run->loop, &run->tick, loop_now_ms(run->loop) + TICK_MS, tick, run);
+}
+
+static void pool_said(void *owner, int level, const char *event, const char *text)
+{
+    struct run *run = owner;
+    if (level > 4 || strcmp(event, "task_failed") == 0) /* the command says that itself */
+        return;
+    progress_done(&run->progress);
+    log_event(&run->log, LOG_LEVEL_WARN, "workers", event, "text", text, NULL);
 }
 
 /* Before any thread starts, so that all of them have them blocked. One that is ignored (nohup) stays so. */
@@ -343,6 +378,9 @@ static enum lk_code run_all(struct run *run, struct lk_err *err)
     LK_TRY(watch_signals(run, err));
     LK_TRY(counts_open(&counts, &run->counts, err));
     LK_TRY(find_datasets(run, err));
+    if (run->options->dropped)
+        drops_init(&run->drops, run->result, run->options->json,
+                   isatty(STDOUT_FILENO) == 1 ? &run->progress : NULL);
     enum lk_code code = work(run, err);
     counts_flush(run->counts);
     return code;
@@ -374,6 +412,7 @@ enum lk_code measure_run(const struct lk_config *config, const struct measure_op
         code = lk_fail(err, LK_RESOURCE_EXHAUSTED, "%s: %llu counts files could not be written",
                        config->runtime.counts_dir, (unsigned long long)stats.failed);
     result->wrong = stats.wrong;
+    drops_done(&run.drops);
     counts_close(run.counts);
     loop_free(run.loop);
     if (run.signals >= 0) {

@@ -18,6 +18,8 @@ struct measure_options {
     const char *dataset; /* NULL: all of them */
     uint32_t jobs;       /* worker processes */
     bool again;          /* measure known rows too, and compare */
+    bool dropped;        /* list dropped rows on standard output, as client/cli/drops.h says, */
+    bool json;           /* each an object */
 };
 
 /* A dataset, measured in one way. Streams that measure it alike share it. */

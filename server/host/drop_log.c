@@ -67,7 +67,8 @@ void drop_log_sum(struct drop_log *drops)
         if (rules.len > 0)
             log_text(drops->log, LOG_LEVEL_WARN, "stream", "rows_dropped",
                      "%s: dataset %s: more rows dropped: %s; `lanekeeper status` counts all of them, "
-                     "`log_level: debug` lists each", recipe->name, recipe->dataset[d].name, lk_buf_cstr(&rules));
+                     "`lanekeeper measure CONFIG --dropped` lists each",
+                     recipe->name, recipe->dataset[d].name, lk_buf_cstr(&rules));
     }
     lk_buf_done(&rules);
 }

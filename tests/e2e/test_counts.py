@@ -1,5 +1,6 @@
 """Counts only save time: whatever becomes of the cache, the digests are the same."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -7,8 +8,10 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import lk
@@ -478,6 +481,124 @@ def measure_crash(box):
         if status == 0:
             one = json.loads(done.stdout)["datasets"][0]
             lk.check(one["dropped"]["crashes_worker"] == 1 and one["rows"] == 1000, "and counted", one["dropped"])
+            lk.same(box.tool("measure", config, "--dropped").stdout, "s: dataset poison shard part-00000.jsonl row 613: crashes_worker\n", "and listed")
+
+
+def dropped_rows(name, numbers):
+    """Rows of which the rules `malformed_row`, `missing_text`, `filter_bytes` and `filter_equals` drop some: (lines, {number: rule})."""
+    lines, rules = [], {}
+    for i in numbers:
+        row = {"text": f"{name} {i:05d}, which is long enough", "lang": "en"}
+        rule = {1: "malformed_row", 3: "missing_text", 4: "filter_bytes", 6: "filter_equals"}.get(i % 7)
+        if rule == "missing_text":
+            row["body"] = row.pop("text")
+        elif rule == "filter_bytes":
+            row["text"] = "short"
+        elif rule == "filter_equals":
+            row["lang"] = "de"
+        lines.append(json.dumps(row)[:-9 if rule == "malformed_row" else None])
+        if rule:
+            rules[len(lines) - 1] = rule
+    return lines, rules
+
+
+def dropped_data(box, rows):
+    """Two datasets of two shards, one of them compressed, and one that drops nothing: (stream, what is to be listed)."""
+    listed = []
+    for name in ("a", "b"):
+        for number, shard in enumerate(("one.jsonl", "two.jsonl.zst")):
+            lines, rules = dropped_rows(name, range(number * rows, number * rows + rows // (1 + number)))
+            text = "\n".join([*lines[:40], "", *lines[40:]]).encode() + b"\n"    # a blank line is no row
+            if number:
+                text = subprocess.run(["zstd", "-q", "-c"], input=text, stdout=subprocess.PIPE, check=True).stdout
+            box.write(f"{name}/{shard}", text)
+            listed += [(name, shard, i, rules[i]) for i in sorted(rules)]
+    box.write("kept/one.jsonl", "".join(json.dumps({"text": f"row {i:05d} of those kept", "lang": "en"}) + "\n" for i in range(300)))
+    stream = box.plain({n: {"path": n, "epochs": 1} for n in ("b", "kept", "a")}, sequence=64, batch=8, on_bad_row="drop",
+                       pipeline=[{"filter": {"min_bytes": 8}}, {"filter": {"field": "lang", "equals": "en"}}, {"pack": {"algorithm": "concat"}}])
+    return stream, listed
+
+
+def list_of(done):
+    """What `measure --dropped --json` has printed."""
+    if done.returncode != 0:
+        raise lk.Failure(f"lanekeeper measure --dropped ended with {done.returncode}: {done.stderr[-500:]}")
+    return [(r["dataset"], r["shard"], r["row_in_shard"], r["reason"]) for r in map(json.loads, done.stdout.splitlines())]
+
+
+def dropped(box):
+    """`lanekeeper measure --dropped` lists every dropped row, those and no others, whoever measured it."""
+    stream, listed = dropped_data(box, 400)
+    config = box.config(stream)
+    daemon = box.daemon(config)
+    lk.to_the_end(box.trainer(daemon))
+    counted = daemon.status()["streams"][0]["cursors"][0]["dropped"]
+    daemon.stop()
+    sums = {rule: sum(r[3] == rule for r in listed) for rule in counted}
+    lk.check(sums == counted and sorted(sums.values())[-4] > 100, "a daemon drops as many rows of each rule as there are", (counted, sums))
+    lk.check(measured(box, config)["measured"] == 0, "and has counted all rows")
+    said = box.tool("measure", config, "--dropped", "--json")
+    lk.same(list_of(said), listed, "all of them are listed, and no other, in the order of datasets, shards and rows")
+    last = json.loads(said.stdout.splitlines()[-1])
+    lk.check(last["stream"] == "s" and last["row"] == 400 + last["row_in_shard"], "with the stream, and the number in the dataset", last)
+    lk.same(list_of(box.tool("measure", config, "--dropped", "--json", "--again", "--jobs", "3")), listed, "measured again, the same")
+    text = box.tool("measure", config, "--dropped").stdout
+    lk.same(text.splitlines(), [f"s: dataset {d} shard {s} row {i}: {rule}" for d, s, i, rule in listed], "people are told in the words of the log")
+    logged = re.findall(r'row_dropped text="(.*)"', daemon.log())
+    lk.check(len(logged) == 80 and set(logged) <= set(text.splitlines()), "which has some of the lines", (len(logged), logged[:1]))
+    lk.check("lanekeeper measure CONFIG --dropped" in re.search(r"rows_dropped text=.*", daemon.log()).group(), "and says where all are")
+    lk.same(list_of(box.tool("measure", config, "--dropped", "--json", "--dataset", "b")), [r for r in listed if r[0] == "b"], "of one dataset its own")
+    lk.same(box.tool("measure", config, "--dropped", "--dataset", "kept").stdout, "", "of one that drops nothing, nothing")
+    for number, path in enumerate(sorted((box.path / "counts").glob("*.lkc"))):
+        data = path.read_bytes()
+        path.write_bytes((data[:-1], data[:120] + bytes([data[120] ^ 1]) + data[121:], b"")[number % 3])
+    done = box.tool("measure", config, "--dropped", "--json", "--jobs", "3")
+    lk.check(list_of(done) == listed and "measured again" in done.stderr, "of damaged counts the rows are measured again: the same", done.stderr[-300:])
+    fresh = box.config({**stream, "on_bad_row": "drop"}, "fresh", counts={"dir": "fresh-counts", "size": "1KiB", "memory": "1MiB"})
+    lk.same(list_of(box.tool("measure", fresh, "--dropped", "--json")), listed, "where counts find no room on disk, the same")
+    strict = box.tool("measure", box.config({**stream, "on_bad_row": "error"}, "strict"), "--dropped")
+    lk.check(strict.returncode == 1 and "one.jsonl: row" in strict.stderr, "a row that may not be dropped ends it, and is named", strict.stderr[-300:])
+    off = box.tool("measure", box.config(stream, "off", counts={"size": 0}), "--dropped")
+    lk.check(off.returncode == 1 and off.stdout == "" and "runtime.counts.size is 0" in off.stderr, "where no counts are kept it is refused", off.stderr[-300:])
+
+
+def dropped_slowly(box):
+    """The list is in order whoever is ready first; a reader who is slow is waited for, and one who is gone is an error."""
+    tool = faulty_tool(box)
+    stream, listed = dropped_data(box, 3000)
+    shard = box.path / "a" / "one.jsonl"
+    shard.write_text(shard.read_text().replace("a 00002, which is long", "a 00002, which is SLOW", 1))
+    config = box.config(stream)
+    box.index(config)
+    asleep = box.path / "asleep"
+    command = [tool, "measure", config, "--dropped", "--json", "--jobs", "3"]
+    slow = box.environment({"LK_FAULT_SLOW_TEXT": "SLOW", "LK_FAULT_SLOW_MS": "1500", "LK_FAULT_SLOW_ONCE": str(asleep)})
+    done = subprocess.run(command, capture_output=True, text=True, env=slow, timeout=lk.ANSWER_S)
+    lk.check(asleep.exists() and list_of(done) == listed, "the first row is measured last: the same list", len(done.stdout.splitlines()))
+    for name, where in (("full", open("/dev/full", "w")), ("closed", None)):    # noqa: SIM115
+        if where is None:
+            read, write = os.pipe()
+            os.close(read)
+            where = os.fdopen(write, "w")
+        with where:
+            done = subprocess.run(command[:-3], stdout=where, stderr=subprocess.PIPE, text=True, env=box.environment(), timeout=lk.ANSWER_S)
+        lk.check(done.returncode == 1 and "cannot write to standard output" in done.stderr, f"{name}: a list that cannot be written is an error", done)
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=box.environment())
+    waiting = struct.pack("i", 0)
+
+    def full():
+        return struct.unpack("i", fcntl.ioctl(running.stdout, termios.FIONREAD, waiting))[0] >= 60000
+
+    lk.wait_until(full, lk.ANSWER_S, "a full pipe")
+    time.sleep(0.2)
+    lk.check(running.poll() is None, "a reader who does not read is waited for", running.poll())
+    running.send_signal(signal.SIGINT)
+    status = running.wait(lk.ANSWER_S)
+    out, err = running.communicate(timeout=lk.ANSWER_S)
+    lines = [json.loads(line) for line in out.splitlines()]
+    lk.check(status == -signal.SIGINT and "stopped by SIGINT" in err and 500 < len(lines) < len(listed), "Ctrl-C ends it meanwhile",
+             (status, err[-300:], len(lines)))
+    lk.same([(r["dataset"], r["shard"], r["row_in_shard"]) for r in lines], [r[:3] for r in listed[:len(lines)]], "what it has written is whole lines")
 
 
 def explained(box, config, *arguments):
@@ -546,4 +667,4 @@ def exact(box):
 
 if __name__ == "__main__":
     lk.main([present, damage, stale, shared, killed, wrong, wrong_and_saved, wrong_elsewhere, full, measure, measure_stopped, measure_interrupted,
-             measure_crash, exact])
+             measure_crash, dropped, dropped_slowly, exact])
