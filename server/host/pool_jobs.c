@@ -192,6 +192,7 @@ struct job *job_new(struct pool *pool, const struct pool_task *task)
     memcpy(rows, task->rows, task->n * sizeof *rows);
     job->task.rows = rows;
     job->order = ++pool->orders;
+    job->end = task->n;
     pool->job[slot].job = job;
     pool->job[slot].generation++;
     job->id = (uint64_t)pool->job[slot].generation << 32 | slot;
@@ -217,6 +218,7 @@ void job_free(struct pool *pool, struct job *job)
         free((void *)job->rows[i].detail);
     }
     free(job->rows);
+    free(job->why);
     free((void *)job->task.rows);
     pool->job[slot].job = NULL;
     pool->job[slot].next_free = pool->free_job;
@@ -234,22 +236,19 @@ void jobs_done(struct pool *pool)
 }
 
 /* The callback may submit more: nothing of the job is queued or running by then. */
-void job_finish(struct pool *pool, struct job *job, const struct pool_result *result)
+static void job_finish(struct pool *pool, struct job *job, const struct pool_row *rows)
 {
+    struct pool_result result = {.code = job->code,
+                                 .detail = job->why != NULL ? job->why : "",
+                                 .rows = rows,
+                                 .n = job->end,
+                                 .cpu_ns = job->cpu_ns};
     while (job->parts != NULL)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): part_free takes it off its job's list, which is this one */
         part_free(job->parts);
-    struct pool_task task = job->task;
     job->finished = true;
-    task.done(task.owner, task.tag, result);
+    job->task.done(job->task.owner, job->task.tag, &result);
     job_free(pool, job);
-}
-
-static void job_fail(struct pool *pool, struct job *job, enum lk_code code, const char *detail)
-{
-    struct pool_result result = {.code = code, .detail = detail, .cpu_ns = job->cpu_ns};
-    pool_log(pool, POOL_ERROR, "task_failed", "%s: %s", lk_code_name(code), detail);
-    job_finish(pool, job, &result);
 }
 
 /* --- results --- */
@@ -282,17 +281,16 @@ static const char *shortened(char *text)
     return text;
 }
 
-/* What is said of the rows of a part, into the pool's scratch; false when it contradicts itself. */
-static bool read_said(struct pool *pool, const struct part *part,
-                      const Lk__WorkerTaskRequest *result, const uint8_t *payload,
+/* What is said of the first @n rows of a part, into the pool's scratch; false when it contradicts itself. */
+static bool read_said(struct pool *pool, uint32_t n, const Lk__WorkerTaskRequest *result, const uint8_t *payload,
                       uint64_t *ret_tokens, struct lk_err *err)
 {
     uint64_t tokens = 0;
-    if (part->n > pool->cap_row) {
-        pool->cap_row = part->n;
-        pool->row = lk_resize(pool->row, part->n, sizeof *pool->row);
+    if (n > pool->cap_row) {
+        pool->cap_row = n;
+        pool->row = lk_resize(pool->row, n, sizeof *pool->row);
     }
-    for (uint32_t i = 0; i < part->n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         struct lk_work_result row;
         memcpy(&row, payload + i * sizeof row, sizeof row);
         __asm__ volatile("" : "+m"(row)); /* read once: its worker could write there meanwhile */
@@ -311,25 +309,28 @@ static bool read_said(struct pool *pool, const struct part *part,
     }
     for (size_t k = 0; k < result->n_notes; k++) {
         const Lk__RowNote *note = result->notes[k];
-        if (note->row >= part->n)
-            return lk_fail(err, LK_DATA_LOSS, "a note on row %u of %u", note->row, part->n), false;
+        if (note->row >= n)
+            return lk_fail(err, LK_DATA_LOSS, "a note on row %u of %u", note->row, n), false;
         pool->row[note->row].detail = shortened(note->text);
     }
     *ret_tokens = tokens;
     return true;
 }
 
-/* Rows of a part into the pool's scratch; false when the answer contradicts itself. */
+/* The first rows of a part, as many as its worker has measured, into the pool's scratch; false when the answer
+ * contradicts itself. */
 static bool read_rows(struct pool *pool, const struct part *part,
                       const Lk__WorkerTaskRequest *result, const uint8_t *payload,
                       size_t payload_bytes, struct lk_err *err)
 {
-    size_t head = part->n * sizeof(struct lk_work_result);
+    uint32_t n = result->n_rows;
+    size_t head = n * sizeof(struct lk_work_result);
     uint64_t tokens;
-    if (result->n_rows != part->n || payload_bytes < head)
-        return lk_fail(err, LK_DATA_LOSS, "%u rows in %zu bytes, expected %u", result->n_rows,
-                       payload_bytes, part->n), false;
-    if (!read_said(pool, part, result, payload, &tokens, err))
+    bool all = result->status == LK_OK;
+    if ((all ? n != part->n : n >= part->n) || payload_bytes < head)
+        return lk_fail(err, LK_DATA_LOSS, "%u rows in %zu bytes, expected %s%u", n, payload_bytes,
+                       all ? "" : "fewer than ", part->n), false;
+    if (!read_said(pool, n, result, payload, &tokens, err))
         return false;
     if ((payload_bytes - head) % 4 != 0 || tokens != (payload_bytes - head) / 4)
         return lk_fail(err, LK_DATA_LOSS, "%zu bytes of ids for %llu tokens", payload_bytes - head,
@@ -337,21 +338,21 @@ static bool read_rows(struct pool *pool, const struct part *part,
     if (!read_ids(pool, payload + head, tokens, part_stream(part)->vocab, err))
         return false;
     const uint32_t *ids = pool->ids.ids;
-    for (uint32_t i = 0; i < part->n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         pool->row[i].ids = ids;
         ids += pool->row[i].tokens;
     }
-    pool->stats.rows += part->n;
+    pool->stats.rows += n;
     pool->stats.tokens += tokens;
     return true;
 }
 
-/* A job that was cut keeps what its parts gave until the last one is there. */
-static void keep_rows(struct job *job, const struct part *part, const struct pool_row *rows)
+/* Of a job that is not finished at once: the first @n rows of @part. */
+static void keep_rows(struct job *job, const struct part *part, const struct pool_row *rows, uint32_t n)
 {
     if (job->rows == NULL)
         job->rows = lk_zalloc(job->task.n, sizeof *job->rows);
-    for (uint32_t i = 0; i < part->n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         struct pool_row *to = &job->rows[part->first + i];
         *to = rows[i];
         uint32_t *ids = lk_zalloc((size_t)rows[i].tokens + 1, sizeof *ids);
@@ -365,16 +366,37 @@ static void keep_rows(struct job *job, const struct part *part, const struct poo
 static void part_finished(struct pool *pool, struct part *part, const struct pool_row *rows)
 {
     struct job *job = part->job;
-    struct pool_result result = {.code = LK_OK, .detail = "", .rows = rows, .n = job->task.n};
-    if (part->n != job->task.n) {
-        keep_rows(job, part, rows);
-        part_free(part);
-        if (job->parts != NULL)
-            return;
-        result.rows = job->rows;
+    if (part->n == job->task.n) {
+        job_finish(pool, job, rows);
+        return;
     }
-    result.cpu_ns = job->cpu_ns;
-    job_finish(pool, job, &result);
+    keep_rows(job, part, rows, part->n);
+    part_free(part);
+    if (job->parts == NULL)
+        job_finish(pool, job, job->rows);
+}
+
+/* The row behind the first @known ones of @part cannot be measured, nor need those after it. Those before it are
+ * waited for: whoever wants the rows in order gets all that precede it, and the reason is of the first that fails. */
+static void part_failed(struct pool *pool, struct part *part, uint32_t known, enum lk_code code, const char *why)
+{
+    struct job *job = part->job;
+    pool_log(pool, POOL_ERROR, "task_failed", "%s: %s", lk_code_name(code), why);
+    keep_rows(job, part, pool->row, known);
+    if (part->first + known < job->end) {
+        job->end = part->first + known;
+        job->code = code;
+        free(job->why);
+        job->why = lk_strdup(why);
+    }
+    part_free(part);
+    for (struct part *at = job->parts, *next; at != NULL; at = next) {
+        next = at->next;
+        if (at->first >= job->end)
+            part_free(at);
+    }
+    if (job->parts == NULL)
+        job_finish(pool, job, job->rows);
 }
 
 static void cut_part(struct pool *pool, struct part *part)
@@ -443,7 +465,10 @@ bool part_result(struct pool *pool, struct part *part, const Lk__WorkerTaskReque
     } else if (result->status == LK_OUT_OF_RANGE && part->n > 1) {
         cut_part(pool, part);
     } else {
-        job_fail(pool, part->job, (enum lk_code)result->status, why);
+        if (!read_rows(pool, part, result, payload, payload_bytes, err))
+            return false;
+        part->job->cpu_ns += result->cpu_ns;
+        part_failed(pool, part, result->n_rows, (enum lk_code)result->status, why);
     }
     return true;
 }
@@ -469,7 +494,7 @@ static void convict(struct pool *pool, struct part *part, const char *how)
         pool->stats.rows++;
         part_finished(pool, part, &row);
     } else {
-        job_fail(pool, part->job, LK_FAILED_PRECONDITION, detail);
+        part_failed(pool, part, 0, LK_FAILED_PRECONDITION, detail);
     }
     free(row_name);
     free(detail);

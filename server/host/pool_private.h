@@ -61,7 +61,10 @@ struct job {
     uint64_t id;                /* slot | generation << 32 */
     uint64_t order;             /* of submission */
     struct part *parts;         /* unfinished ones */
-    struct pool_row *rows;      /* [task.n] when it was cut: results of finished parts, owned */
+    struct pool_row *rows;      /* [task.n] when it was cut, or has failed: those that are known, owned */
+    uint32_t end;               /* rows before it are wanted: all, or those before the first that failed, */
+    enum lk_code code;          /*   this way, */
+    char *why;                  /*   for this reason; NULL: none has */
     uint64_t cpu_ns;
     bool finished;              /* done is being called */
 };
@@ -163,7 +166,6 @@ struct job *job_new(struct pool *pool, const struct pool_task *task);
 struct job *job_find(const struct pool *pool, uint64_t id);
 void job_free(struct pool *pool, struct job *job); /* with its parts, without a word */
 void jobs_done(struct pool *pool);                 /* frees all of them */
-void job_finish(struct pool *pool, struct job *job, const struct pool_result *result);
 void queue_part(struct pool *pool, struct part *part);
 void queue_remove(struct pool *pool, struct part *part);
 const char *part_dataset(const struct part *part);

@@ -94,8 +94,8 @@ static void lay_down(struct link_local *l, unsigned slot, const struct link_payl
     if (bytes > l->slot[slot].bytes)
         l->slot[slot].bytes = bytes;
     for (int i = 0; payload != NULL && i < 2; i++) {
-        if (payload->bytes[i] > 0 && payload->data[i] != to) /* it may have been made there */
-            memcpy(to, payload->data[i], payload->bytes[i]);
+        if (payload->bytes[i] > 0 && payload->data[i] != to) /* it may have been made there, or near */
+            memmove(to, payload->data[i], payload->bytes[i]);
         to += payload->bytes[i];
     }
 }

@@ -191,6 +191,17 @@ static enum lk_code read_and_measure(struct streams *streams, struct lk_shard_ca
     return lk_fail_in(err, "dataset %s", dataset->name);
 }
 
+/* Of a task that failed for good, the rows before the one that failed it; else it is run again, whole or in halves. */
+static void keep_measured(struct task_result *result)
+{
+    if (lk_work_may_pass((uint32_t)result->err.code) || result->err.code == LK_OUT_OF_RANGE)
+        result_clear(result);
+    size_t tokens = 0;
+    for (uint32_t i = 0; i < result->n_rows; i++)
+        tokens += result->row[i].tokens;
+    result->tokens.n = tokens;
+}
+
 void task_run(struct streams *streams, struct lk_shard_cache *cache, const Lk__WorkerTaskReply *task,
               const uint8_t *payload, size_t payload_bytes, struct task_result *result)
 {
@@ -206,11 +217,10 @@ void task_run(struct streams *streams, struct lk_shard_cache *cache, const Lk__W
     place_tokens(result, n);
     if (code == LK_OK)
         code = read_and_measure(streams, cache, &run, n, &err);
-    result->bad_row = result->n_rows;
     result->err = (struct lk_err){.code = LK_OK, .text = ""};
     if (code != LK_OK) {
         result->err = err;
-        result_clear(result);
+        keep_measured(result);
     }
     result->cpu_ns = cpu_now() - start;
 }

@@ -19,8 +19,7 @@ struct task_result {
     size_t place_bytes;     /* as far as it fits there */
     uint64_t task;
     struct lk_err err;      /* code OK: every row was measured */
-    uint32_t bad_row;       /* of a failed task: index of the row that failed it, or of the next one */
-    struct lk_work_result *row; /* [n_rows] */
+    struct lk_work_result *row; /* [n_rows] all, or those before the one that failed the task for good */
     uint32_t n_rows, cap_rows;
     Lk__RowNote **note;     /* [n_notes] why rows were dropped, of those that say more than a reason */
     uint32_t n_notes, cap_notes;
@@ -34,7 +33,7 @@ void task_result_done(struct task_result *result); /* safe on a zeroed one */
 
 /*
  * Runs @task. Transient failures are tried again a few times, with growing pauses, before they are
- * reported as UNAVAILABLE; nothing of a failed try remains. A row that cannot be measured fails the
+ * reported as UNAVAILABLE; nothing of a failed try remains then. A row that cannot be measured fails the
  * task with its dataset, shard, row and byte in the text. More than @result_max bytes of tokens:
  * OUT_OF_RANGE.
  */

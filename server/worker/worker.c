@@ -161,7 +161,6 @@ static enum lk_code ask(struct worker *w, unsigned slot, const struct task_resul
         request.task = result->task;
         request.status = (uint32_t)result->err.code;
         request.detail = (char *)result->err.text;
-        request.bad_row = result->bad_row;
         request.cpu_ns = result->cpu_ns;
         request.data_bytes = result->data_bytes;
         request.specials = result->specials;

@@ -32,7 +32,9 @@ struct fix {
                                 divisor in common with their number */
     uint32_t open, done_rows, failed;
     uint8_t *seen;           /* [rows] */
-    enum lk_code code;       /* of the last failed task */
+    enum lk_code code;       /* of the last failed task, */
+    uint32_t failed_row;     /* the row that failed it, */
+    uint32_t before;         /* how many of its rows were before that one */
     char detail[1024];       /* … and its text; or that of the special row */
     pid_t pids[64];          /* of workers, as they became ready */
     uint32_t n_pids;
@@ -137,16 +139,18 @@ static inline void on_done(void *owner, uint64_t tag, const struct pool_result *
     struct fix *f = owner;
     if (f->n_order < 1024)
         f->first_tag[f->n_order++] = (uint32_t)tag;
+    uint32_t first = (uint32_t)tag * TASK_ROWS, n = result->n;
     if (result->code != LK_OK) {
-        ck_assert_ptr_null(result->rows);
         f->failed++;
         f->code = result->code;
+        f->before = n;
+        f->failed_row = task_row(f, tag, n);
         (void)snprintf(f->detail, sizeof f->detail, "%s", result->detail);
     } else {
-        uint32_t first = (uint32_t)tag * TASK_ROWS;
-        for (uint32_t i = 0; i < TASK_ROWS && first + i < f->corpus.rows; i++)
-            check_row(f, task_row(f, tag, i), &result->rows[i]);
+        ck_assert(n == TASK_ROWS || first + n == f->corpus.rows);
     }
+    for (uint32_t i = 0; i < n; i++)
+        check_row(f, task_row(f, tag, i), &result->rows[i]);
     if (--f->open == 0)
         loop_stop(f->loop);
 }

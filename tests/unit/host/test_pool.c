@@ -70,7 +70,8 @@ START_TEST(a_row_of_many_shards_that_fails_its_task_is_named_by_its_own)
     ck_assert_uint_eq(f.failed, 1);
     ck_assert_int_eq(f.code, LK_INVALID_ARGUMENT);
     ck_assert_msg(strstr(f.detail, "docs-004.jsonl: row 20 at byte") != NULL, "%s", f.detail);
-    ck_assert_uint_eq(f.done_rows, 300 - TASK_ROWS);
+    ck_assert_uint_eq(f.failed_row, 140);
+    ck_assert_uint_eq(f.done_rows, 300 - TASK_ROWS + f.before);
     fix_done(&f);
 }
 END_TEST
@@ -105,7 +106,7 @@ START_TEST(a_callback_may_submit_more)
 }
 END_TEST
 
-START_TEST(a_malformed_row_fails_its_task_and_is_named)
+START_TEST(a_malformed_row_fails_its_task_behind_the_rows_before_it_and_is_named)
 {
     struct fix f;
     fix_init(&f, 100, 50, "{\"text\": 7 x", 40);
@@ -117,7 +118,8 @@ START_TEST(a_malformed_row_fails_its_task_and_is_named)
     ck_assert_msg(strstr(f.detail, "docs") && strstr(f.detail, "docs.jsonl") &&
                       strstr(f.detail, "row 40"),
                   "%s", f.detail);
-    ck_assert_uint_eq(f.done_rows, 100 - TASK_ROWS);
+    ck_assert_uint_eq(f.failed_row, 40);
+    ck_assert_uint_eq(f.done_rows, 100 - TASK_ROWS + f.before);
     fix_done(&f);
 }
 END_TEST
@@ -153,6 +155,8 @@ START_TEST(data_that_changed_since_indexing_is_data_loss)
     ck_assert_uint_eq(f.failed, 1);
     ck_assert_int_eq(f.code, LK_DATA_LOSS);
     ck_assert_msg(strstr(f.detail, "docs.jsonl") != NULL, "%s", f.detail);
+    ck_assert_uint_eq(f.failed_row, 0);
+    ck_assert_uint_eq(f.done_rows, 64 - TASK_ROWS + f.before);
     fix_done(&f);
 }
 END_TEST
@@ -389,7 +393,7 @@ Suite *suite(void)
     tcase_add_test(t, a_row_of_many_shards_that_fails_its_task_is_named_by_its_own);
     tcase_add_test(t, a_task_of_many_shards_is_named_by_its_first_row_and_the_others);
     tcase_add_test(t, a_callback_may_submit_more);
-    tcase_add_test(t, a_malformed_row_fails_its_task_and_is_named);
+    tcase_add_test(t, a_malformed_row_fails_its_task_behind_the_rows_before_it_and_is_named);
     tcase_add_test(t, a_malformed_row_is_dropped_with_its_reason_where_the_recipe_says_so);
     tcase_add_test(t, data_that_changed_since_indexing_is_data_loss);
     tcase_add_test(t, urgent_tasks_go_first_and_a_queued_one_can_be_hurried);

@@ -124,7 +124,8 @@ START_TEST(a_row_that_crashes_workers_fails_its_task_alone_when_it_may_not_be_dr
     ck_assert_msg(strstr(f.detail, "row 77") && strstr(f.detail, "docs.jsonl") &&
                       strstr(f.detail, "SIGABRT"),
                   "%s", f.detail);
-    ck_assert_uint_eq(f.done_rows, 200 - TASK_ROWS);
+    ck_assert_uint_eq(f.failed_row, 77);
+    ck_assert_uint_eq(f.done_rows, 200 - TASK_ROWS + f.before);
     fix_done(&f);
 }
 END_TEST
