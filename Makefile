@@ -342,6 +342,13 @@ bench: ## measure, print a table, write build/bench.json; BENCH=quick: the rough
 	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers all
 	@BENCH=$(BENCH) python3 tests/bench/bench.py $(BUILD)
 
+.PHONY: scale
+scale: ## measure 100 million rows, 50,000 shards, 1,024 lanes, 300 datasets: build/scale.json; 8 GB of disk, SCALE=quick: a tenth
+	@deploy/deps.sh demo
+	@+$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/tests/bench/bench_consume
+	@sh tests/fetch_tokenizers.sh $(BUILD)/tokenizers gpt2-pair
+	@SCALE=$(SCALE) python3 tests/bench/scale.py $(BUILD)
+
 .PHONY: experiment
 experiment: ## train on 1, 2, 4, 8 and 3 processes in turn, with three loaders (EXPERIMENT=quick, long; tests/experiment)
 	@deploy/deps.sh experiment

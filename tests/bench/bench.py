@@ -66,17 +66,21 @@ class Bench:
 # Preparation -------------------------------------------------------------------------------------
 
 
-def prepare(bench):
+def prepare_corpus(bench):
     bench.dir.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, HERE / "bench_corpus.py", bench.data,
                     "--packages", bench.dir / "packages"], check=True)
+    for shard in bench.data.glob("*/*.jsonl"):  # into the page cache
+        shard.read_bytes()
+
+
+def prepare(bench):
+    prepare_corpus(bench)
     subprocess.run([sys.executable, HERE.parent / "demo" / "corpus.py", bench.demo], check=True)
     for make in (bench.daemon, bench.demo_daemon):
         with make() as daemon:
             subprocess.run([bench.build / "lanekeeper", "index", daemon.config, "--json"], check=True,
                            stdout=subprocess.DEVNULL)
-    for shard in bench.data.glob("*/*.jsonl"):  # into the page cache
-        shard.read_bytes()
 
 
 # End to end --------------------------------------------------------------------------------------

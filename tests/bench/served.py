@@ -78,7 +78,7 @@ def recipe(data, tokenizer, lanes=8, batch=8, pipeline="same", shuffle=1024, pac
 class Daemon:
     """One lanekeeperd on a folder of its own; the index and the snapshots outlive its processes."""
 
-    def __init__(self, build, recipe_text, index, every=100, counts=None):
+    def __init__(self, build, recipe_text, index, every=100, counts=None, arena="256MiB"):
         self.build = build
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lk-bench-"))
         self.snapshots = self.dir / "snapshots"
@@ -90,7 +90,7 @@ class Daemon:
         self.config.write_text(
             f"{recipe_text}runtime:\n  run_dir: {self.dir}/run\n"
             f"  listen: [\"ipc://{self.dir}/run/lk.sock\", \"tcp://127.0.0.1:{self.port}\"]\n"
-            f"  workers: 2\n  arena: 256MiB\n  prefetch_steps: 8\n  index_dir: {index}\n"
+            f"  workers: 2\n  arena: {arena}\n  prefetch_steps: 8\n  index_dir: {index}\n"
             f"  log_level: warn\n  snapshots: {{dir: {self.snapshots}, every: {every}, keep: 8}}\n"
             + (f"  counts: {counts}\n" if counts else ""))
         (self.dir / "run").mkdir()
@@ -125,7 +125,7 @@ class Daemon:
 
     def status(self):
         out = subprocess.run([self.build / "lanekeeper", "status", "--json", "--connect", self.address],
-                             check=True, stdout=subprocess.PIPE, text=True).stdout
+                             check=True, stdout=subprocess.PIPE, text=True, timeout=120).stdout
         return json.loads(out)
 
     def log(self):
