@@ -154,8 +154,8 @@ int cmd_measure(int argc, char **argv, const struct listener *listener)
                  "configuration says: daemons then find any step without reading what comes before it, and\n"
                  "`lanekeeper explain` is exact. It may be stopped at any time, with Ctrl-C too, keeps what it has\n"
                  "measured, and goes on from there.\n"
-                 "Says what each dataset is made of, or with --dropped which of its rows are dropped, in order,\n"
-                 "while it goes on; what was measured before is listed at once.\n",
+                 "Says what each dataset is made of, or with --dropped which of its rows are dropped, in order:\n"
+                 "those that were measured before are known, and cost nothing.\n",
         .own = own, .args_min = 0, .args_max = 1};
     int args;
     int status = options_parse(argc, argv, listener, &usage, &args);

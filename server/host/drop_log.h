@@ -2,7 +2,7 @@
  * What the log says of the rows of a stream that are dropped. What is broken is worth a warning, but data
  * may have millions of such rows: the first of each dataset and rule are written in full, and then, once
  * a minute, how many more there were. What a filter drops is meant to be dropped. At the level of debug
- * all of them are listed. How many they are is counted elsewhere (`lanekeeper status`).
+ * all of them are listed, as `lanekeeper measure --dropped` does; how many they are says `lanekeeper status`.
  */
 #ifndef LK_HOST_DROP_LOG_H
 #define LK_HOST_DROP_LOG_H
