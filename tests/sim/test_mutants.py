@@ -14,12 +14,12 @@ SOME = ("tie-to-the-last", "fetched-from-the-start", "checksum-of-file")
 HARMLESS = """name harmless
 area mix
 file server/core/source.c
-- s->draw[i].charged = 0;
-+ s->draw[i].charged = 1 - 1;
+- s->share[i].charged = 0;
++ s->share[i].charged = 1 - 1;
 what nothing
 """
 
-STALE = HARMLESS.replace("- s->draw[i].charged = 0;", "- s->draw[i].charged = 2;")
+STALE = HARMLESS.replace("- s->share[i].charged = 0;", "- s->share[i].charged = 2;")
 
 
 def mutants(*options):
