@@ -40,8 +40,9 @@ struct measure_result {
 };
 
 /*
- * NOT_FOUND: no such dataset. CANCELLED: stopped by a signal. A row that cannot be measured, by the recipe's rules, or that crashes three
- * workers, ends it, and is named. Progress is written to standard error. measure_done in any case.
+ * NOT_FOUND: no such dataset. CANCELLED: stopped by a signal. A row that cannot be measured, by the recipe's rules, or
+ * that crashes three workers, ends it, and is named; so does a list that cannot be written. Progress is written to
+ * standard error. measure_done in any case.
  */
 enum lk_code measure_run(const struct lk_config *config, const struct measure_options *options,
                          struct measure_result *ret_result, struct lk_err *err);

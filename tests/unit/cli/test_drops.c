@@ -127,15 +127,15 @@ START_TEST(more_rows_than_may_wait_are_listed_piece_by_piece)
     char *text = close_fix(&f), *line = text;
     for (uint64_t row = 999; row < MANY; row += 1000) {
         bool last = row == MANY - 1;
-        char *want = lk_format("{\"stream\":\"s\",\"dataset\":\"big\",\"shard\":\"%s\",\"row_in_shard\":%llu,\"row\":%llu,"
-                               "\"reason\":\"crashes_worker\"}\n", last ? "two.jsonl" : "one.jsonl",
+        char *want = lk_format("{\"stream\":\"s\",\"dataset\":\"big\",\"shard\":\"%s\",\"row_in_shard\":%llu,"
+                               "\"row\":%llu,\"reason\":\"crashes_worker\"}\n", last ? "two.jsonl" : "one.jsonl",
                                last ? 6ull : (unsigned long long)row, (unsigned long long)row);
         ck_assert_int_eq(strncmp(line, want, strlen(want)), 0);
         line += strlen(want);
         free(want);
     }
-    ck_assert_str_eq(line, "{\"stream\":\"s\",\"dataset\":\"small\",\"shard\":\"a\\nb\\u001b.jsonl\",\"row_in_shard\":2,\"row\":2,"
-                           "\"reason\":\"special_token\"}\n");
+    ck_assert_str_eq(line, "{\"stream\":\"s\",\"dataset\":\"small\",\"shard\":\"a\\nb\\u001b.jsonl\",\"row_in_shard\":2,"
+                           "\"row\":2,\"reason\":\"special_token\"}\n");
     free(text);
 }
 END_TEST
