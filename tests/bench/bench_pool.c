@@ -1,6 +1,7 @@
 /*
  * What the pool costs: rows → tokens through worker processes, against the same chain in this
- * process. Usage: bench_pool WORKER MEGABYTES [VOCAB MERGES]; prints one line a run.
+ * process; and then of short rows that lie anywhere in many shards, as a true shuffle wants them.
+ * Usage: bench_pool WORKER MEGABYTES [VOCAB MERGES]; prints one line a run.
  */
 #include "base/mem.h"
 #include "format/format.h"
@@ -18,10 +19,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AHEAD 16 /* tasks submitted at once, as the engine would */
+#define AHEAD 16  /* tasks submitted at once, as the engine would */
+#define SHARDS 48 /* of the shuffled rows: a worker keeps them all open */
 
 struct bench {
-    char dir[64], root[80], path[100];
+    char dir[64], root[80];
+    uint32_t shards, words_max; /* of a row */
+    uint64_t *order;            /* [index.rows] of rows; NULL: as they lie */
     uint64_t data_bytes;
     struct lk_index index;
     struct lk_tokenizer *tokenizer;
@@ -56,19 +60,26 @@ static void die(const char *what, const struct lk_err *err)
     exit(1);
 }
 
-/* Words of a small vocabulary with a skewed distribution: English-like lengths. */
-static void write_corpus(struct bench *b, uint64_t megabytes)
+static void shard_path(const struct bench *b, uint32_t shard, char path[128])
 {
-    FILE *file = fopen(b->path, "we");
-    uint64_t x = 88172645463325252u, bytes = 0;
+    (void)snprintf(path, 128, "%s/docs-%02u.jsonl", b->root, shard);
+}
+
+/* Words of a small vocabulary with a skewed distribution: English-like lengths. */
+static void write_shard(const struct bench *b, uint32_t shard, uint64_t most)
+{
+    char path[128];
+    shard_path(b, shard, path);
+    FILE *file = fopen(path, "we");
+    uint64_t x = 88172645463325252u + shard, bytes = 0;
     static const char *const words[] = {
         "the", "of", "and", "to", "in", "training", "model", "a", "data", "is", "that", "with",
         "sequence", "for", "batch", "as", "rank", "on", "token", "by", "corpus", "it", "gradient",
         "language", "system", "was", "file", "which", "number", "between", "document", "world"};
-    while (bytes < megabytes << 20) {
+    while (bytes < most) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
         int n = fprintf(file, "{\"id\": %llu, \"text\": \"", (unsigned long long)x);
-        for (uint64_t i = 0, count = 50 + x % 900; i < count; i++) {
+        for (uint64_t i = 0, count = b->words_max / 19 + x % b->words_max; i < count; i++) {
             x ^= x << 13, x ^= x >> 7, x ^= x << 17;
             n += fprintf(file, i % 17 == 16 ? "%s.\\n" : "%s ", words[(x & x >> 32) % 32]);
         }
@@ -90,7 +101,42 @@ static void index_corpus(struct bench *b)
         lk_index_of_bytes("docs", &bytes, &b->index, &err) != LK_OK)
         die("index", &err);
     lk_dataset_files_done(&files);
-    b->data_bytes = b->index.shard[0].data_bytes;
+    b->data_bytes = 0;
+    for (uint32_t i = 0; i < b->index.shards; i++)
+        b->data_bytes += b->index.shard[i].data_bytes;
+    b->stream.index = &b->index;
+}
+
+static void make_corpus(struct bench *b, uint32_t shards, uint32_t words_max, uint64_t bytes)
+{
+    b->shards = shards;
+    b->words_max = words_max;
+    for (uint32_t i = 0; i < shards; i++)
+        write_shard(b, i, bytes / shards);
+    index_corpus(b);
+}
+
+static void remove_corpus(struct bench *b)
+{
+    char path[128];
+    for (uint32_t i = 0; i < b->shards; i++) {
+        shard_path(b, i, path);
+        (void)unlink(path);
+    }
+    lk_index_close(&b->index);
+}
+
+/* Any order, always the same. */
+static void shuffle(struct bench *b)
+{
+    uint64_t x = 88172645463325252u;
+    b->order = lk_alloc(b->index.rows * sizeof *b->order);
+    for (uint64_t i = 0; i < b->index.rows; i++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        uint64_t k = x % (i + 1);
+        b->order[i] = b->order[k];
+        b->order[k] = i;
+    }
 }
 
 static void load_tokenizer(struct bench *b, const char *vocab, const char *merges)
@@ -120,11 +166,12 @@ static void load_tokenizer(struct bench *b, const char *vocab, const char *merge
 
 static void report(const struct bench *b, const char *what, double wall, double here, double workers)
 {
+    double rows = (double)b->index.rows / 1e6;
     (void)printf("%-10s %3u rows/task %6.2f s wall  %7.2f Mtok/s  %6.1f MB/s of rows  CPU: %.2f s here, "
-                 "%.2f s workers (%.2f s in tasks)  sum %016llx\n",
+                 "%.2f s workers (%.2f s in tasks), %.2f + %.2f us a row  sum %016llx\n",
                  what, b->task_rows, wall, (double)b->tokens / wall / 1e6,
                  (double)b->data_bytes / wall / 1e6, here, workers, (double)b->worker_ns * 1e-9,
-                 (unsigned long long)b->sum);
+                 here / rows, workers / rows, (unsigned long long)b->sum);
     (void)fflush(stdout);
 }
 
@@ -185,7 +232,7 @@ static void submit(struct bench *b)
     uint64_t rows[4096];
     uint32_t n = 0;
     while (n < b->task_rows && b->next_row < b->index.rows)
-        rows[n++] = b->next_row++;
+        rows[n++] = b->order != NULL ? b->order[b->next_row++] : b->next_row++;
     struct pool_task task = {.rows = rows, .n = n, .done = on_done, .owner = b, .tag = n};
     (void)pool_submit(b->pool, &task);
 }
@@ -222,10 +269,7 @@ int main(int argc, char **argv)
     if ((argc != 3 && argc != 5) || mkdtemp(b.dir) == NULL)
         return 2;
     (void)snprintf(b.root, sizeof b.root, "%s/data", b.dir);
-    (void)snprintf(b.path, sizeof b.path, "%s/docs.jsonl", b.root);
     (void)mkdir(b.root, 0700);
-    write_corpus(&b, strtoull(argv[2], NULL, 10));
-    index_corpus(&b);
     load_tokenizer(&b, argc == 5 ? argv[3] : NULL, argc == 5 ? argv[4] : NULL);
     b.dataset = (struct lk_dataset_recipe){.name = (char *)"docs", .text = (char *)"text"};
     b.recipe.name = (char *)"bench";
@@ -233,18 +277,26 @@ int main(int argc, char **argv)
     b.recipe.dataset = &b.dataset;
     b.roots[0] = b.root;
     b.stream = (struct pool_stream){.recipe = &b.recipe,
-                                    .index = &b.index,
                                     .root = b.roots,
                                     .tokenizer_digest = lk_tokenizer_digest(b.tokenizer),
                                     .vocab = lk_tokenizer_vocab(b.tokenizer)};
+    uint64_t bytes = strtoull(argv[2], NULL, 10) << 20;
+    make_corpus(&b, 1, 900, bytes);
     for (b.task_rows = 16; b.task_rows <= 256; b.task_rows *= 4) {
         in_process(&b);
         through_pool(&b, argv[1], 1);
         through_pool(&b, argv[1], 2);
     }
+    remove_corpus(&b);
+    make_corpus(&b, SHARDS, 40, bytes / 8);
+    shuffle(&b);
+    (void)printf("%llu rows of %llu bytes, shuffled, of %u shards:\n", (unsigned long long)b.index.rows,
+                 (unsigned long long)(b.data_bytes / b.index.rows), SHARDS);
+    for (b.task_rows = 1; b.task_rows <= 256; b.task_rows *= 4)
+        through_pool(&b, argv[1], 1);
+    remove_corpus(&b);
+    free(b.order);
     lk_tokenizer_free(b.tokenizer);
-    lk_index_close(&b.index);
-    (void)unlink(b.path);
     (void)rmdir(b.root);
     return rmdir(b.dir) != 0;
 }
