@@ -29,7 +29,7 @@ static void put_together(struct lk_buf *out, uint64_t total)
 {
     struct machine_memory there;
     machine_memory_read("", &there);
-    line(out, "  together    about ", total, "");
+    line(out, "  together    up to about ", total, "");
     if (there.from == NULL) {
         lk_buf_puts(out, "; what there is could not be found out\n");
         return;

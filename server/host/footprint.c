@@ -92,19 +92,17 @@ static void put_part(struct lk_buf *out, const char *before, uint64_t bytes)
 static void note_total(const struct lk_config *config, const struct footprint *f, const struct machine_memory *there,
                        struct lk_buf *notes)
 {
-    lk_buf_putf(notes, "%s: runtime: about ", config->path);
+    lk_buf_putf(notes, "%s: runtime: up to about ", config->path);
     lk_put_about(notes, f->total);
-    lk_buf_puts(notes, " may be taken, and there are ");
-    lk_put_about(notes, there->bytes);
-    lk_buf_putf(notes, " (%s), for trainers and all else, too; once they are used up the kernel ends processes. Of it: ",
-                there->from);
-    put_part(notes, "arena ", f->arena);
+    put_part(notes, " may be taken (arena ", f->arena);
     put_part(notes, ", training arrays up to ", f->training);
     put_part(notes, ", lanes' buffers about ", f->state.usual);
     put_part(notes, ", cache ", f->cache);
     put_part(notes, ", counts.memory ", f->counts);
     put_part(notes, ", daemon and workers about ", f->processes);
-    lk_buf_puts(notes, "\n");
+    lk_buf_puts(notes, "), and there are ");
+    lk_put_about(notes, there->bytes);
+    lk_buf_putf(notes, " (%s), for trainers and all else, too; when memory is used up the kernel ends processes\n", there->from);
 }
 
 enum lk_code footprint_check(const struct lk_config *config, const struct machine_memory *there, struct lk_buf *notes,

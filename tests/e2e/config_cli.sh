@@ -89,7 +89,7 @@ if [ "$there" -lt 1000000000000 ]; then # more cannot be written down
     expect 1 "\"ok\":false,\"problems\":\[\"$dir/large.yaml: $why" check --json "$dir/large.yaml"
     starts large "cannot_start code=RESOURCE_EXHAUSTED reason=\".*$why" ""
     [ "$got" -eq 1 ] && [ ! -e "$dir/run-large" ] || { echo "FAIL: exit status $got, or a folder was made" >&2; exit 1; }
-    note="$dir/all.yaml: runtime: about .* may be taken, and there are .* Of it: arena "
+    note="$dir/all.yaml: runtime: up to about .* may be taken (arena .*), and there are "
     expect 0 "^$note" check "$dir/all.yaml"
     starts all "warn config: note text=\"$note" --until-eof
     [ "$got" -eq 0 ] || { echo "FAIL: exit status $got with an arena of all there is" >&2; exit 1; }

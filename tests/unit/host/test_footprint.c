@@ -56,7 +56,7 @@ START_TEST(an_arena_that_cannot_fit_is_refused_with_all_there_is_to_say)
     free(notes);
     parse("pack: {algorithm: concat}", "");
     ck_assert_int_eq(check(512 * MIB - 1, &notes), LK_OK); /* the default: nobody chose it */
-    ck_assert_ptr_nonnull(strstr(notes, "Of it: arena 512.0 MiB"));
+    ck_assert_ptr_nonnull(strstr(notes, "(arena 512.0 MiB, "));
     free(notes);
 }
 END_TEST
@@ -97,10 +97,10 @@ START_TEST(from_nine_tenths_on_there_is_a_note_of_what_takes_it)
     ck_assert_str_eq(notes, "");
     free(notes);
     ck_assert_int_eq(check(f.total / 9 * 10 - 20, &notes), LK_OK);
-    ck_assert_msg(strstr(notes, "c.yaml: runtime: about 1.8 GiB may be taken, and there are 2.1 GiB (a made-up machine)") == notes,
+    ck_assert_msg(strstr(notes, "c.yaml: runtime: up to about 1.8 GiB may be taken (arena 1.0 GiB, training arrays up to ") == notes,
                   "%s", notes);
-    ck_assert_msg(strstr(notes, "Of it: arena 1.0 GiB, training arrays up to ") != NULL, "%s", notes);
-    ck_assert_msg(strstr(notes, ", cache 128.0 MiB, counts.memory 256.0 MiB, daemon and workers about 448.0 MiB\n") != NULL,
+    ck_assert_msg(strstr(notes, "), and there are 2.1 GiB (a made-up machine), for trainers and all else, too; ") != NULL, "%s", notes);
+    ck_assert_msg(strstr(notes, ", cache 128.0 MiB, counts.memory 256.0 MiB, daemon and workers about 448.0 MiB), and there are ") != NULL,
                   "%s", notes);
     free(notes);
     ck_assert_int_eq(check(UINT64_MAX, &notes), LK_OK);
