@@ -61,7 +61,8 @@ struct pool_config {
     const char *listen;             /* address for remote workers, or NULL */
     const char *token_file;         /* secret that remote workers must show; needed with listen */
     uint64_t cache_bytes;           /* decoded shards, per worker */
-    uint32_t task_timeout_ms;       /* a task older than this is given to another worker too */
+    uint32_t task_timeout_ms;       /* a task older than this, and than decompressing its shards explains, is given
+                                       to another worker too */
     /* One line each; @level is syslog's: 3 error, 4 warning, 6 information. */
     void (*log)(void *owner, int level, const char *event, const char *text);
     void *log_owner;

@@ -80,6 +80,7 @@ struct run {
     struct part *part;   /* NULL: nobody waits for the result any more (another was faster, or the
                             task was cancelled) */
     int64_t since_ms;    /* when it became the first of its worker */
+    int64_t decode_ms;   /* that decompressing its shards may take */
 };
 
 /* A request of a worker. */

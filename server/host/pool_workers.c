@@ -15,6 +15,8 @@
 #define SILENT_MS 60000        /* a remote worker that neither asks nor works is gone */
 #define HELLO_WITHIN_MS 60000  /* of a local worker's start */
 #define DOUBLINGS_MAX 6        /* of our patience with a slow task */
+#define DECODED_A_MS (64u << 10) /* bytes, at least: read from afar and decompressed */
+#define DECODE_MS_MAX INT32_MAX
 #define HELLO_BYTES_MAX 8192   /* it is read before we know who sent it */
 #define REFUSAL_EVERY_MS 1000 /* a line of the log */
 #define EVENTS_A_TURN 64       /* then the loop looks after its others; it comes back at once */
@@ -248,6 +250,7 @@ struct layout {
     Lk__WorkerShard *run; /* [n_runs] */
     Lk__WorkerShard **runs;
     uint32_t n_runs, cap_runs;
+    uint64_t decode_ms;   /* of all runs: its worker may have room for the shard of one only */
 };
 
 static void add_run(struct layout *layout, const struct lk_index_shard *shard)
@@ -262,6 +265,8 @@ static void add_run(struct layout *layout, const struct lk_index_shard *shard)
     run->name = (char *)shard->name;
     run->codec = (uint32_t)shard->codec;
     run->data_bytes = shard->data_bytes;
+    if (shard->codec != LK_CODEC_PLAIN)
+        layout->decode_ms += shard->data_bytes / DECODED_A_MS;
 }
 
 static void lay_out(const struct part *part, struct layout *ret)
@@ -300,7 +305,10 @@ static void give(struct worker *worker, struct part *part)
     reply.n_shards = layout.n_runs;
     struct ask ask = take_waiting(worker);
     worker->running[worker->n_running++] = (struct run){
-        .assignment = reply.task, .part = part, .since_ms = loop_now_ms(pool->loop)};
+        .assignment = reply.task,
+        .part = part,
+        .since_ms = loop_now_ms(pool->loop),
+        .decode_ms = layout.decode_ms < DECODE_MS_MAX ? (int64_t)layout.decode_ms : DECODE_MS_MAX};
     part->copies++;
     pool->stats.tasks++;
     answer(worker, &ask, &reply.base, layout.rows, (size_t)part->n * LK_WORK_ROW_BYTES);
@@ -495,10 +503,11 @@ void workers_ready(void *owner)
 
 /* --- time --- */
 
-static int64_t patience_ms(const struct pool *pool, const struct part *part)
+static int64_t patience_ms(const struct pool *pool, const struct run *run)
 {
-    uint32_t doublings = part->timeouts < DOUBLINGS_MAX ? part->timeouts : DOUBLINGS_MAX;
-    return (int64_t)pool->config.task_timeout_ms << doublings;
+    uint32_t timeouts = run->part != NULL ? run->part->timeouts : 0;
+    uint32_t doublings = timeouts < DOUBLINGS_MAX ? timeouts : DOUBLINGS_MAX;
+    return ((int64_t)pool->config.task_timeout_ms << doublings) + run->decode_ms;
 }
 
 /* Slow is not dead: others get the tasks too, and the first answer counts. One that is far too slow
@@ -507,11 +516,11 @@ static int64_t patience_ms(const struct pool *pool, const struct part *part)
 static void look_at(struct worker *worker, int64_t now)
 {
     struct pool *pool = worker->pool;
-    struct part *head = worker->n_running > 0 ? worker->running[0].part : NULL;
     if (worker->n_running == 0 || !worker->ready)
         return;
+    struct part *head = worker->running[0].part;
     int64_t age = now - worker->running[0].since_ms;
-    int64_t patience = head != NULL ? patience_ms(pool, head) : pool->config.task_timeout_ms;
+    int64_t patience = patience_ms(pool, &worker->running[0]);
     if (age <= patience)
         return;
     for (uint32_t i = 0; i < worker->n_running; i++) {

@@ -33,6 +33,7 @@ struct fix {
     char detail[1024];
     bool named; /* pool_waits_for gave the reason */
     int lie;    /* what plan_bad says */
+    int64_t late_ms;
     uint32_t lost_alone;
     bool (*enough)(struct fix *);
 };
@@ -432,6 +433,39 @@ START_TEST(a_late_result_is_ignored_and_its_worker_goes_on)
 }
 END_TEST
 
+static bool late(struct fix *f)
+{
+    return f->done > 0 || link_clock_ms() > f->late_ms;
+}
+
+/* One that decompresses its shards, which are large, is not slow. */
+START_TEST(a_task_of_large_compressed_shards_has_the_time_that_they_take)
+{
+    struct fix f;
+    struct pool_stats stats;
+    fix_init(&f, 50);
+    f.corpus.index.shard[0].codec = LK_CODEC_ZSTD;
+    f.corpus.index.shard[0].data_bytes = (uint64_t)(_i == 0 ? 10 : 1024) << 20;
+    struct fake *slow = fake_add(&f, plan_silent);
+    submit(&f, ROWS);
+    run_until(&f, first_has_it);
+    struct fake *quick = fake_add(&f, plan_good);
+    f.late_ms = link_clock_ms() + 2000;
+    run_until(&f, late);
+    pool_stats(f.pool, &stats);
+    ck_assert_uint_eq(quick->tasks, _i == 0);
+    ck_assert_uint_eq(stats.retried > 0, _i == 0);
+    ck_assert_uint_eq(f.done, _i == 0);
+    if (_i == 1) {
+        slow->plan = plan_good;
+        answer(slow, LK_OK, ROWS, 3, 'x', 0);
+        run_until(&f, one_done);
+    }
+    ck_assert_uint_eq(f.rows_seen, ROWS);
+    fix_done(&f);
+}
+END_TEST
+
 static void plan_too_large(struct fake *fake, uint32_t n)
 {
     if (n > 2)
@@ -639,6 +673,7 @@ Suite *suite(void)
     tcase_add_test(
         t, a_row_whose_remote_workers_vanish_is_tried_until_one_stays_and_is_never_convicted);
     tcase_add_test(t, a_late_result_is_ignored_and_its_worker_goes_on);
+    tcase_add_loop_test(t, a_task_of_large_compressed_shards_has_the_time_that_they_take, 0, 2);
     tcase_add_test(t, a_task_whose_result_would_be_too_large_is_cut);
     tcase_add_test(t, strangers_are_refused_and_workers_go_on);
     tcase_add_test(t, strangers_that_say_hello_again_and_again_are_logged_once_a_second);
