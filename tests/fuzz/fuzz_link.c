@@ -262,8 +262,9 @@ static void send_now(nng_aio *aio)
     } else {
         Lk__WorkerTaskRequest *task = lk__worker_task_request__unpack(NULL, e.header_bytes, e.header);
         LK_CHECK(e.method == LK_METHOD_WORKER_TASK && task != NULL);
-        LK_CHECK(task->status == 0 ? e.payload_bytes >= 16 * (uint64_t)task->n_rows
-                                   : task->n_rows == 0 && e.payload_bytes == 0 && task->detail[0] != '\0');
+        LK_CHECK(e.payload_bytes >= 16 * (uint64_t)task->n_rows && (task->status == 0 || task->detail[0] != '\0'));
+        LK_CHECK(task->n_rows == 0 || !(lk_work_may_pass(task->status) || task->status == LK_OUT_OF_RANGE));
+        LK_CHECK(task->n_rows > 0 || e.payload_bytes == 0);
         lk__worker_task_request__free_unpacked(task, NULL);
     }
     nng_msg_free(aio->message);

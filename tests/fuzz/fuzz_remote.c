@@ -394,9 +394,9 @@ static void on_done(void *owner, uint64_t tag, const struct pool_result *result)
     struct asked *asked = owner;
     LK_CHECK(!asked->over && asked->n == tag);
     asked->over = true;
-    LK_CHECK(result->code <= LK_UNAUTHENTICATED && (result->code == LK_OK) == (result->rows != NULL));
+    LK_CHECK(result->code <= LK_UNAUTHENTICATED && (result->code == LK_OK ? result->n == tag : result->n < tag));
     LK_CHECK(result->code == LK_OK || (result->detail[0] != '\0' && !asked->sure));
-    for (uint32_t i = 0; result->code == LK_OK && i < asked->n; i++) {
+    for (uint32_t i = 0; i < result->n; i++) {
         const struct pool_row *row = &result->rows[i];
         LK_CHECK(row->drop < LK_DROP_KINDS && row->drop != LK_DROP_CRASH);
         LK_CHECK((row->drop == LK_DROP_NONE) == (row->tokens > 0) && strlen(row->detail) < LK_ERR_TEXT_MAX);

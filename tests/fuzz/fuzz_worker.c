@@ -97,8 +97,8 @@ static void on_done(void *owner, uint64_t tag, const struct pool_result *result)
     uint64_t tokens = 0;
 
     asked->done++;
-    LK_CHECK(result->code == LK_OK || result->detail[0] != '\0');
-    for (uint64_t i = 0; result->code == LK_OK && i < tag; i++) {
+    LK_CHECK(result->code == LK_OK ? result->n == tag : result->n < tag && result->detail[0] != '\0');
+    for (uint64_t i = 0; i < result->n; i++) {
         const struct pool_row *row = &result->rows[i];
         LK_CHECK(row->drop < LK_DROP_KINDS && (row->drop == 0) == (row->tokens > 0));
         for (uint32_t k = 0; k < row->tokens; k++)

@@ -255,8 +255,8 @@ struct said_result {
     Lk__RowNote note, *notes[2];
 };
 
-/* A result, as @how and the input have it, of task @assignment and its @n rows; the payload goes to @at, which
- * has RESULT_BYTES. */
+/* A result, as @how and the input have it, of task @assignment and its @n rows, or of some of them when it failed;
+ * the payload goes to @at, which has RESULT_BYTES. */
 static inline void make_result(struct lk_fuzz_input *input, uint8_t how, uint64_t worker, uint64_t assignment,
                                uint32_t n, uint8_t *at, struct said_result *ret)
 {
@@ -265,10 +265,11 @@ static inline void make_result(struct lk_fuzz_input *input, uint8_t how, uint64_
     *ret = (struct said_result){.request = LK__WORKER_TASK_REQUEST__INIT, .note = LK__ROW_NOTE__INIT};
     Lk__WorkerTaskRequest *request = &ret->request;
     ret->notes[0] = ret->notes[1] = &ret->note;
+    request->status = how & 8 ? (uint32_t)number(input) * 3 : 0;
+    n = request->status != 0 ? lk_fuzz_byte(input) % n : n;
     request->n_rows = how & 2 ? (uint32_t)number(input) : n;
     request->worker = how == 255 ? number(input) : worker;
     request->task = how & 4 ? number(input) : assignment;
-    request->status = how & 8 ? (uint32_t)number(input) * 3 : 0;
     request->detail = (char *)(how == 254 ? "" : "why");
     request->part = how == 253 ? (uint32_t)number(input) : how & 1;
     for (uint32_t i = 0; i < n; i++, at += 16) {
