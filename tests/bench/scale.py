@@ -5,6 +5,7 @@ Parts: rows shards lanes datasets blocks; all by default. Data is made once unde
 in the environment: a tenth of the rows and shards). Prints a table, writes BUILD/scale.json. A measurement that fails, a
 row whose count is not known after it was measured, or an answer that is late ends the run with a non-zero status.
 """
+import collections
 import contextlib
 import json
 import os
@@ -18,7 +19,7 @@ import time
 
 from bench import Bench, prepare_corpus
 from scale_data import Data, check_disk
-from served import Consumer, Daemon, cpu_seconds, tree
+from served import TICK, Consumer, Daemon, cpu_seconds, tree
 
 QUICK = os.environ.get("SCALE") == "quick"
 PATIENCE = 1200  # seconds, for one trainer or one command
@@ -137,15 +138,33 @@ def trainer(daemon, first, last):
         consumer.process.wait()
 
 
+Run = collections.namedtuple("Run", "first rate words")
+
+
+def own_seconds(pid):
+    """User and system time of a process alone."""
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(stat[11]) + int(stat[12])) / TICK
+
+
 def run(daemon, steps):
-    """Starts the daemon: (seconds to its first batch, tokens/s of the steps after it, tokens per CPU-second)."""
+    """Starts the daemon: seconds to its first batch, tokens/s of the steps after it, and in words what they cost. Workers
+    make more tokens than are served while the lanes' buffers fill."""
     started = daemon.start()
+    pid = daemon.process.pid
     with trainer(daemon, 0, steps) as consumer:
         first = consumer.first()
-        before = consumer.cpu_seconds()
+        before, own = consumer.cpu_seconds(), own_seconds(pid)
         end, _, tokens, _, _ = consumer.last()
-        spent = cpu_seconds(daemon.process.pid) - before
-    return (first - started) / 1e9, tokens * 1e9 / (end - first), tokens / spent
+        own = own_seconds(pid) - own
+        spent = cpu_seconds(pid) + own_seconds(consumer.process.pid) - before
+    wall = (end - first) / 1e9
+    total = totals(daemon)
+    made = daemon.status()["workers"]["tokens"] / total["tokens_out"]
+    return Run((first - started) / 1e9, tokens / wall,
+               f"{tokens / spent / 1e6:.2f} M per CPU-second, daemon busy {100 * own / wall:.0f} % of the time; {made:.2f} "
+               f"tokens made for each of those served, {total['tokens_waiting'] / 1e6:.0f} M wait in the lanes' buffers; the "
+               f"daemon's own memory {resident(pid)['RssAnon'] / 1e6:.0f} MB")
 
 
 def totals(daemon):
@@ -162,7 +181,7 @@ def measure_all(scale, daemon, rows):
     again = Command(scale, "measure", daemon.config, "--jobs", 2)
     known = sum(d["rows_known_before"] for d in again.said["datasets"])
     if first.said["measured"] != rows or known != rows or again.said["measured"] != 0:
-        raise RuntimeError(f"of {rows} rows {first.said['measured']} were measured, and {known} were known afterwards")
+        raise RuntimeError(f"of {rows} rows {first.said['measured']} were measured, and {known} known afterwards")
     first.again_seconds = again.seconds
     first.counts_bytes = sum(path.stat().st_size for path in daemon.counts.iterdir())
     return first
@@ -193,14 +212,15 @@ def put_measure(scale, name, data, daemon):
 
 def put_serving(scale, daemon):
     """The steps of the short rows; rows that one token takes."""
-    first, rate, cpu_rate = run(daemon, STEPS)
+    done = run(daemon, STEPS)
     memory, total = resident(daemon.process.pid), totals(daemon)
     workers = [resident(pid).get("RssAnon", 0) for pid in tree(daemon.process.pid)[1:]]
     rows_per_token = total["rows"] / total["tokens_in"]
     words = f"{scale.rows.rows:,} short rows, 8 lanes, 64 x 2048, {STEPS} steps"
-    scale.put("rows.first_batch_s", first, "s", settings="from the start of the daemon's process")
-    scale.put("rows.tokens_per_s", rate, "tokens/s", settings=f"{words}; {cpu_rate / 1e6:.1f} M per CPU-second")
-    scale.put("rows.rows_per_s", rate * rows_per_token, "rows/s", settings=f"{words}; {1 / rows_per_token:.1f} tokens a row")
+    scale.put("rows.first_batch_s", done.first, "s", settings="from the start of the daemon's process")
+    scale.put("rows.tokens_per_s", done.rate, "tokens/s", settings=f"{words}; {done.words}")
+    scale.put("rows.rows_per_s", done.rate * rows_per_token, "rows/s",
+              settings=f"{words}; {1 / rows_per_token:.1f} tokens a row")
     scale.put("rows.anon_bytes", memory["RssAnon"], "bytes",
               settings=f"{words}; the daemon's own memory after them, with the tokens in its arena; ready batches "
                        f"{memory['RssShmem'] / 1e6:.0f} MB, workers {' and '.join(f'{w / 1e6:.0f}' for w in workers)} MB")
@@ -242,6 +262,7 @@ def put_seek(scale, daemon, rows_per_token):
 
 
 def rows(scale):
+    """Very many short rows."""
     with scale.serve("rows", {"rows": (scale.rows.path, 1)}) as daemon:
         put_index(scale, "rows", scale.rows, daemon)
         rows_per_token = put_serving(scale, daemon)
@@ -255,10 +276,10 @@ def rows(scale):
 def shards(scale):
     with scale.serve("shards", {"shards": (scale.shards.path, 1)}) as daemon:
         put_index(scale, "shards", scale.shards, daemon)
-        first, rate, _ = run(daemon, 50)
+        done = run(daemon, 50)
         words = f"{scale.shards.shards:,} shards of {scale.shards.rows_each} rows, 8 lanes, 64 x 2048"
-        scale.put("shards.first_batch_s", first, "s", settings=f"{words}; from the start of the daemon's process")
-        scale.put("shards.tokens_per_s", rate, "tokens/s", settings=f"{words}, 50 steps")
+        scale.put("shards.first_batch_s", done.first, "s", settings=f"{words}; from the start of the daemon's process")
+        scale.put("shards.tokens_per_s", done.rate, "tokens/s", settings=f"{words}, 50 steps; {done.words}")
         daemon.kill()
         shutil.rmtree(daemon.counts)
         put_measure(scale, "shards", scale.shards, daemon)
@@ -268,12 +289,12 @@ def lanes(scale):
     for n in LANES:
         with scale.serve("corpus", scale.corpus(), lanes=n, batch=2048, sequence=8192, arena="2GiB") as daemon:
             Command(scale, "index", daemon.config)
-            first, rate, _ = run(daemon, 11)
-            memory = resident(daemon.process.pid)
+            done = run(daemon, 11)
         words = f"the benchmark's corpus, {n} lanes, 2,048 x 8,192 tokens"
-        scale.put(f"lanes.first_batch_s.lanes_{n}", first, "s", settings=f"{words}; from the start of the daemon's process")
-        scale.put(f"lanes.tokens_per_s.lanes_{n}", rate, "tokens/s",
-                  settings=f"{words}, the next 10 steps; the daemon's own memory then {memory['RssAnon'] / 1e6:.0f} MB")
+        scale.put(f"lanes.first_batch_s.lanes_{n}", done.first, "s",
+                  settings=f"{words}; from the start of the daemon's process")
+        scale.put(f"lanes.tokens_per_s.lanes_{n}", done.rate, "tokens/s",
+                  settings=f"{words}, the next 10 steps; {done.words}")
 
 
 def datasets(scale):
@@ -281,15 +302,12 @@ def datasets(scale):
     weights = [1 + i * 7919 % 1000 for i in range(data.shards)]
     mixed = {name: (data.path / name, weight) for name, weight in zip(data.names(), weights)}
     with scale.serve("datasets", mixed, lanes=64) as daemon:
-        done = Command(scale, "index", daemon.config)
-        first, rate, cpu_rate = run(daemon, 200)
-        memory = resident(daemon.process.pid)
+        index = Command(scale, "index", daemon.config)
+        done = run(daemon, 200)
     words = f"{data.shards} datasets of {data.rows_each:,} short rows, weights from 1 to 1,000, 64 lanes, 64 x 2048"
-    scale.put("datasets.index_s", done.seconds, "s", settings=words)
-    scale.put("datasets.first_batch_s", first, "s", settings=f"{words}; from the start of the daemon's process")
-    scale.put("datasets.tokens_per_s", rate, "tokens/s",
-              settings=f"{words}, 200 steps; {cpu_rate / 1e6:.1f} M per CPU-second; the daemon's own memory then "
-                       f"{memory['RssAnon'] / 1e6:.0f} MB")
+    scale.put("datasets.index_s", index.seconds, "s", settings=words)
+    scale.put("datasets.first_batch_s", done.first, "s", settings=f"{words}; from the start of the daemon's process")
+    scale.put("datasets.tokens_per_s", done.rate, "tokens/s", settings=f"{words}, 200 steps; {done.words}")
 
 
 def blocks(scale):
@@ -300,10 +318,11 @@ def blocks(scale):
             with scale.serve(kind, of, block_rows=block_rows) as daemon:
                 if not (scale.work / f"index-{kind}").exists():
                     Command(scale, "index", daemon.config)
-                first, rates[block_rows], cpu_rate = run(daemon, steps)
-            scale.put(f"blocks.tokens_per_s.{kind}_{block_rows}", rates[block_rows], "tokens/s", rates[256],
-                      f"{kind}, block_rows {block_rows}, 8 lanes, 64 x 2048, {steps} steps; {cpu_rate / 1e6:.1f} M per "
-                      f"CPU-second; first batch {first:.2f} s")
+                done = run(daemon, steps)
+            rates[block_rows] = done.rate
+            scale.put(f"blocks.tokens_per_s.{kind}_{block_rows}", done.rate, "tokens/s", rates[256],
+                      f"{kind}, block_rows {block_rows}, 8 lanes, 64 x 2048, {steps} steps, first batch {done.first:.2f} s; "
+                      f"{done.words}")
 
 
 # What is needed -----------------------------------------------------------------------------------
