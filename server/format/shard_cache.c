@@ -1,3 +1,4 @@
+#include "base/digest.h"
 #include "format/decoded.h"
 #include "format/format.h"
 
@@ -9,22 +10,27 @@ enum { RUN_BYTES_MAX = 8 << 20 };
 /* … and at least one part in this many of it is wanted. */
 enum { RUN_SPARSE = 4 };
 
+/* Shards name each other by their place; place 0 is the list of all, so its ends need no case of their own. */
 struct open_shard {
     char *path;
+    uint64_t hash;          /* of it */
     enum lk_codec codec;
     struct lk_source *source;
     uint64_t decoded_bytes; /* 0 for plain */
-    uint64_t used;          /* when: the cache's count of uses */
+    unsigned chain;         /* the next of its bucket, or of the free places; 0: none */
+    unsigned older, newer;  /* by last use */
 };
 
 struct lk_shard_cache {
     struct lk_opener opener;
     unsigned open_max;
     uint64_t cache_bytes;
-    uint64_t decoded_bytes; /* of all open shards */
-    uint64_t uses;
+    uint64_t decoded_bytes;    /* of all open shards */
     unsigned n;
-    struct open_shard *shards; /* [open_max], the first n in use */
+    struct open_shard *shards; /* [open_max + 1] */
+    unsigned fresh, free;      /* the first place that was never used; of those that were, a free one */
+    unsigned *bucket;          /* [buckets] a power of two */
+    unsigned buckets;
     struct lk_buf buf;         /* what was read last */
 };
 
@@ -35,17 +41,58 @@ struct lk_shard_cache *lk_shard_cache_new(struct lk_opener opener, unsigned open
     cache->opener = opener;
     cache->open_max = open_max > 0 ? open_max : 1;
     cache->cache_bytes = cache_bytes;
-    cache->shards = lk_zalloc(cache->open_max, sizeof *cache->shards);
+    cache->shards = lk_zalloc((size_t)cache->open_max + 1, sizeof *cache->shards);
+    cache->fresh = cache->buckets = 1;
+    while (cache->buckets < cache->open_max)
+        cache->buckets *= 2;
+    cache->bucket = lk_zalloc(cache->buckets, sizeof *cache->bucket);
     return cache;
+}
+
+static void list_remove(struct open_shard *shards, unsigned i)
+{
+    shards[shards[i].older].newer = shards[i].newer;
+    shards[shards[i].newer].older = shards[i].older;
+}
+
+static void list_append(struct open_shard *shards, unsigned i)
+{
+    shards[i].older = shards[0].older;
+    shards[i].newer = 0;
+    shards[shards[i].older].newer = i;
+    shards[0].older = i;
+}
+
+/* Where the place of a shard stands, or would stand. */
+static unsigned *find(const struct lk_shard_cache *cache, const char *path, uint64_t hash, enum lk_codec codec,
+                      uint64_t data_bytes)
+{
+    unsigned *at = &cache->bucket[hash & (cache->buckets - 1)];
+    for (; *at != 0; at = &cache->shards[*at].chain) {
+        const struct open_shard *shard = &cache->shards[*at];
+        if (shard->hash == hash && shard->codec == codec && shard->source->bytes == data_bytes &&
+            strcmp(shard->path, path) == 0)
+            break;
+    }
+    return at;
 }
 
 static void close_shard(struct lk_shard_cache *cache, unsigned i)
 {
     struct open_shard *shard = &cache->shards[i];
+    *find(cache, shard->path, shard->hash, shard->codec, shard->source->bytes) = shard->chain;
+    list_remove(cache->shards, i);
     cache->decoded_bytes -= shard->decoded_bytes;
+    cache->n--;
     lk_source_close(shard->source);
     free(shard->path);
-    *shard = cache->shards[--cache->n];
+    *shard = (struct open_shard){.chain = cache->free};
+    cache->free = i;
+}
+
+static void close_oldest(struct lk_shard_cache *cache)
+{
+    close_shard(cache, cache->shards[0].newer);
 }
 
 void lk_shard_cache_free(struct lk_shard_cache *cache)
@@ -53,19 +100,20 @@ void lk_shard_cache_free(struct lk_shard_cache *cache)
     if (cache == NULL)
         return;
     while (cache->n > 0)
-        close_shard(cache, cache->n - 1);
+        close_oldest(cache);
     free(cache->shards);
+    free(cache->bucket);
     lk_buf_done(&cache->buf);
     free(cache);
 }
 
-static void close_oldest(struct lk_shard_cache *cache)
+static unsigned free_place(struct lk_shard_cache *cache)
 {
-    unsigned oldest = 0;
-    for (unsigned i = 1; i < cache->n; i++)
-        if (cache->shards[i].used < cache->shards[oldest].used)
-            oldest = i;
-    close_shard(cache, oldest);
+    unsigned i = cache->free;
+    if (i == 0)
+        return cache->fresh++;
+    cache->free = cache->shards[i].chain;
+    return i;
 }
 
 /* Opens the shard for reading its data bytes, decoding it if need be. */
@@ -94,27 +142,17 @@ static enum lk_code open_data(struct lk_shard_cache *cache, const char *path, en
     return LK_OK;
 }
 
-static struct open_shard *find_open(struct lk_shard_cache *cache, const char *path,
-                                    enum lk_codec codec, uint64_t data_bytes)
-{
-    for (unsigned i = 0; i < cache->n; i++) {
-        struct open_shard *shard = &cache->shards[i];
-        if (shard->codec == codec && shard->source->bytes == data_bytes &&
-            strcmp(shard->path, path) == 0)
-            return shard;
-    }
-    return NULL;
-}
-
-/* @path is taken when it is kept, and set to NULL. */
+/* The place of an open shard. @path is taken when it is kept, and set to NULL. */
 static enum lk_code get_shard(struct lk_shard_cache *cache, char **path, enum lk_codec codec,
-                              uint64_t data_bytes, struct lk_source **ret_source,
-                              struct lk_err *err)
+                              uint64_t data_bytes, unsigned *ret_place, struct lk_err *err)
 {
-    struct open_shard *shard = find_open(cache, *path, codec, data_bytes);
+    uint64_t hash = lk_hash64(*path, strlen(*path), 0);
+    unsigned i = *find(cache, *path, hash, codec, data_bytes);
     uint64_t decoded_bytes = codec == LK_CODEC_PLAIN ? 0 : data_bytes;
 
-    if (shard == NULL) {
+    if (i != 0) {
+        list_remove(cache->shards, i);
+    } else {
         if (decoded_bytes > cache->cache_bytes)
             return lk_fail(err, LK_RESOURCE_EXHAUSTED,
                            "%s has %llu bytes when decoded, more than the cache's %llu: raise "
@@ -126,25 +164,22 @@ static enum lk_code get_shard(struct lk_shard_cache *cache, char **path, enum lk
             close_oldest(cache);
         struct lk_source *source = NULL;
         LK_TRY(open_data(cache, *path, codec, data_bytes, &source, err));
-        shard = &cache->shards[cache->n++];
-        *shard = (struct open_shard){
-            .path = *path, .codec = codec, .source = source, .decoded_bytes = decoded_bytes};
+        unsigned *bucket = &cache->bucket[hash & (cache->buckets - 1)];
+        i = free_place(cache);
+        cache->shards[i] = (struct open_shard){.path = *path,
+                                               .hash = hash,
+                                               .codec = codec,
+                                               .source = source,
+                                               .decoded_bytes = decoded_bytes,
+                                               .chain = *bucket};
+        *bucket = i;
+        cache->n++;
         cache->decoded_bytes += decoded_bytes;
         *path = NULL;
     }
-    shard->used = ++cache->uses;
-    *ret_source = shard->source;
+    list_append(cache->shards, i);
+    *ret_place = i;
     return LK_OK;
-}
-
-/* After a failure: the next try opens the file again, which may be another one by then. */
-static void forget(struct lk_shard_cache *cache, const struct lk_source *source)
-{
-    for (unsigned i = 0; i < cache->n; i++)
-        if (cache->shards[i].source == source) {
-            close_shard(cache, i);
-            return;
-        }
 }
 
 /* ---- rows ---- */
@@ -264,14 +299,16 @@ enum lk_code lk_shard_read_rows(struct lk_shard_cache *cache, const char *root, 
     char *path = lk_format("%s/%s", root, shard), *kept = path;
     struct reading r = {.buf = &cache->buf, .each = each, .owner = owner};
     enum lk_code code = check_spans(path, data_bytes, rows, n, err);
+    unsigned place = 0;
 
     if (code == LK_OK)
-        code = get_shard(cache, &kept, codec, data_bytes, &r.source, err);
+        code = get_shard(cache, &kept, codec, data_bytes, &place, err);
     if (code == LK_OK) {
         r.path = path; /* kept by the cache, perhaps: then it lives as long as the shard is open */
+        r.source = cache->shards[place].source;
         code = read_all_rows(&r, rows, n, err);
-        if (code != LK_OK)
-            forget(cache, r.source);
+        if (code != LK_OK) /* the next try opens the file again, which may be another one by then */
+            close_shard(cache, place);
     }
     free(kept);
     /* One long row must not hold its memory for ever. */

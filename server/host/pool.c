@@ -13,7 +13,7 @@
 
 #define TOKEN_FILE_MAX 4096
 #define TOKEN_MIN 16
-#define OPEN_FILES 64 /* shards that a worker keeps open */
+#define OPEN_FILES 1024 /* shards that a worker keeps open: rows that are shuffled lie in any of them */
 #define TICK_MAX_MS 1000
 
 void pool_log(const struct pool *pool, int level, const char *event, const char *format, ...)

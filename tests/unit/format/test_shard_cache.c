@@ -1,5 +1,6 @@
 #include "format/format.h"
 
+#include "base/keys.h"
 #include "tests/lib/check_main.h"
 #include "tests/lib/compress.h"
 #include "tests/lib/mem_store.h"
@@ -90,6 +91,37 @@ START_TEST(rows_come_in_the_order_asked_for_from_every_codec)
     }
     ck_assert_int_eq(store.opens, 3); /* each once */
     ck_assert_int_eq(store.open_now, 1); /* what was decoded needs its file no more */
+    lk_shard_cache_free(cache);
+    ck_assert_int_eq(store.open_now, 0);
+    lk_buf_done(&got.bytes);
+}
+END_TEST
+
+/* Held against a list: what was used last stays open. */
+START_TEST(of_many_shards_those_used_last_stay_open)
+{
+    enum { SHARDS = 60, OPEN = 16 };
+    struct lk_shard_cache *cache = lk_shard_cache_new(mem_opener(&store), OPEN, 0);
+    struct got got = {0};
+    struct lk_err err = {0};
+    int last_use[SHARDS] = {0}, opens = 0;
+    char name[16];
+    for (int i = 0; i < SHARDS; i++) {
+        (void)snprintf(name, sizeof name, "d/%d", i);
+        put_stored(name, LK_CODEC_PLAIN, text, TEXT_BYTES);
+    }
+    for (int use = 1; use <= 4000; use++) {
+        int i = (int)lk_below(lk_key(5, (uint64_t)use), use % 3 == 0 ? SHARDS : OPEN), newer = 0;
+        for (int k = 0; k < SHARDS; k++)
+            newer += last_use[k] > last_use[i];
+        opens += last_use[i] == 0 || newer >= OPEN;
+        last_use[i] = use;
+        (void)snprintf(name, sizeof name, "%d", i);
+        ck_assert_msg(read_text(cache, name, LK_CODEC_PLAIN, &got, &err) == LK_OK, "%s", err.text);
+        if (store.opens != opens || store.open_now > OPEN)
+            ck_abort_msg("use %d: %d opened, %d open; expected %d", use, (int)store.opens, (int)store.open_now, opens);
+    }
+    ck_assert_int_gt(opens, 2 * SHARDS);
     lk_shard_cache_free(cache);
     ck_assert_int_eq(store.open_now, 0);
     lk_buf_done(&got.bytes);
@@ -293,6 +325,7 @@ Suite *suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, NULL, teardown);
     tcase_add_test(t, rows_come_in_the_order_asked_for_from_every_codec);
+    tcase_add_test(t, of_many_shards_those_used_last_stay_open);
     tcase_add_test(t, far_rows_and_near_ones_and_none);
     tcase_add_test(t, a_changed_row_is_named_and_those_before_it_came);
     tcase_add_test(t, a_shard_of_another_size_is_named);
