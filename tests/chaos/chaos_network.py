@@ -3,6 +3,8 @@ replaced by others under their trainers."""
 
 import contextlib
 import os
+import pathlib
+import re
 import socket
 import struct
 import threading
@@ -14,6 +16,7 @@ import ranks
 import wire
 from chaos_processes import Remote
 
+SOURCES = pathlib.Path(__file__).resolve().parents[2]
 STREAM_ROWS = 300
 STEPS = 120
 WORKER_STEPS = 40    # tasks are small, and each of them crosses the network twice
@@ -310,21 +313,22 @@ def worker_versions(run):
     daemon = model.serve(model.mixed(STREAM_ROWS), workers_listen="tcp://127.0.0.1:0", worker_token_file=str(token))
     at = daemon.status()["workers"]["listen"]
     right = "a secret of some length"
-    for name, protocol, said, code in (("an older protocol", 1, right, 9), ("a newer one", 3, right, 9), ("no protocol", 0, right, 9),
-                                       ("a token less a letter", 2, right[:-1], 16), ("a token and a letter", 2, right + "x", 16),
-                                       ("no token", 2, "", 16), ("a token of 1 MB", 2, "x" * (1 << 20), None),
-                                       ("the right ones", 2, right, 0)):
+    now = int(re.search(r"LK_WORK_PROTOCOL (\d+)", (SOURCES / "proto/work.h").read_text())[1])
+    for name, protocol, said, code in (("an older protocol", now - 1, right, 9), ("a newer one", now + 1, right, 9), ("no protocol", 0, right, 9),
+                                       ("a token less a letter", now, right[:-1], 16), ("a token and a letter", now, right + "x", 16),
+                                       ("no token", now, "", 16), ("a token of 1 MB", now, "x" * (1 << 20), None),
+                                       ("the right ones", now, right, 0)):
         run.strike(name, worker_hello, daemon, at, protocol, said, code)
 
 
 def worker_hello(fault, daemon, at, protocol, token, code):
     before = daemon.status()["workers"]["remote"]
     peer = wire.Peer(at)
-    peer.send(wire.WORKER_HELLO, wire.fields(f1=protocol, f2=token, f3=1, f4="nowhere"))
     try:
+        peer.send(wire.WORKER_HELLO, wire.fields(f1=protocol, f2=token, f3=1, f4="nowhere"))
         status = peer.receive(10)[1]
     except (OSError, lk.Failure):
-        status = None    # the connection was closed: also a refusal
+        status = None    # the connection was closed, perhaps before all was sent: also a refusal
     lk.check(status == code or (code is None and status in (None, 3)), "it is answered as it should", (status, code))
     lk.check(daemon.status()["workers"]["remote"] - before == (code == 0), "and is a worker only if it may be")
     peer.close()
