@@ -209,10 +209,11 @@ static void deliver_failure(struct cursor *c, const struct errand *errand,
                             const struct pool_result *result)
 {
     enum lk_code code = result->code == LK_DATA_LOSS ? LK_DATA_LOSS : LK_FAILED_PRECONDITION;
-    for (uint32_t i = 0; i < errand->pieces; i++)
-        cursor_fail(c, errand->piece[i].step, code, result->detail);
-    if (errand->piece != NULL)
+    if (errand->piece != NULL) {
+        for (uint32_t i = 0; i < errand->pieces; i++)
+            cursor_fail(c, errand->piece[i].step, code, result->detail);
         return;
+    }
     struct failure *failure = lk_zalloc(1, sizeof *failure);
     *failure = (struct failure){.next = c->failures,
                                 .lane = errand->lane,

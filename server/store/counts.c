@@ -206,6 +206,7 @@ static struct column best_line(const struct values *values)
     i128 n = values->n, x = 0, v = 0, xx = 0, xv = 0;
     struct column best = {0};
     uint64_t least = bits_left(values, &best);
+    LK_CHECK(n > 0); /* put_column writes nothing of none */
     for (uint32_t i = 0; i < values->n; i++) {
         x += values->x[i];
         v += values->v[i];
@@ -245,6 +246,7 @@ static struct column best_orders(const struct left *left, uint32_t n, int64_t su
 {
     struct column best = line;
     uint64_t least = UINT64_MAX;
+    LK_CHECK(n > 0);
     for (line.growth = 0; line.growth < GROWTHS; line.growth++) {
         int64_t rest = sum;
         for (uint32_t i = 0; i < n; i++)
