@@ -103,14 +103,14 @@ static void say_unfit(struct worker *w, const struct lk_err *why)
         (void)await(w, &reply, &ignored);
 }
 
-/* A shard that cannot be opened for want of a descriptor would be tried again for ever, so fewer are
- * kept open where fewer may be. */
+/* A shard that cannot be opened for want of a descriptor would be tried again for ever, so with all else no more than
+ * half of those that may be open are. */
 static unsigned shards_open(uint32_t asked)
 {
     struct rlimit limit;
     rlim_t most = asked > 0 ? asked : 1;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < most + FILES_OWN)
-        most = limit.rlim_cur > FILES_OWN ? limit.rlim_cur - FILES_OWN : 1;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < most + FILES_OWN)
+        most = limit.rlim_cur / 2 > FILES_OWN ? limit.rlim_cur / 2 - FILES_OWN : 1;
     return (unsigned)most;
 }
 
