@@ -208,6 +208,11 @@ def descriptors(run):
     run.strike("256 descriptors", few_descriptors, model, stream, expected)
 
 
+def newest(snapshots):
+    """The position of the newest snapshot: old ones are thinned out."""
+    return max(int(path.stem.rpartition("-")[2]) for path in snapshots.glob("*.lks"))
+
+
 def few_descriptors(fault, model, stream, expected):
     box, draw = fault.box(model), fault.random
     config = {"how": {"prefix": ("prlimit", "--nofile=256:256")}, "snapshots": {"dir": "snap", "every": 2}}
@@ -215,7 +220,7 @@ def few_descriptors(fault, model, stream, expected):
     snapshots = box.path / "snap"
     with target.good("few descriptors", where=target.tcp), contextlib.ExitStack() as all_closed:
         lk.wait_until(lambda: list(snapshots.glob("*.lks")), lk.ANSWER_S, "a snapshot")
-        began = len(list(snapshots.glob("*.lks")))
+        began = newest(snapshots)
         for _ in range(3):
             for _ in range(270):    # all of them below 1,024, or select() could not wait for a trainer
                 place = draw.choice(("ipc", "tcp", "workers", "memory"))
@@ -227,7 +232,8 @@ def few_descriptors(fault, model, stream, expected):
             failure = late.do("next 3")[1]
             lk.check(not failure, "a new trainer is served beside them", failure)
             late.close()
-    lk.check(len(list(snapshots.glob("*.lks"))) >= began > 0, "snapshots are there", began)
+    told = target.daemon.status()["snapshots"]
+    lk.check(newest(snapshots) >= began > 0 and told["failed"] == 0, "snapshots are there, none older than before", (began, told))
     lk.check("cannot_write" not in target.daemon.log() and "Too many open files" not in target.daemon.log(), "no file wanted for a descriptor",
              target.daemon.log()[-400:])
     target.check_after("few descriptors")
