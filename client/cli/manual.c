@@ -84,15 +84,27 @@ static void put_term(struct lk_buf *out, const char *name, const char *value)
     lk_buf_puts(out, "\n");
 }
 
-static void put_statuses(struct lk_buf *out)
+static void put_item(struct lk_buf *out, const char *name, const char *value, const char *text)
 {
-    static const char *const rows[][2] = {{"0", "all is well"}, {"1", "a problem was found"}, {"2", "wrong arguments"},
-                                          {"3", "no daemon could be reached"}};
+    put_term(out, name, value);
+    put_lines(out, text);
+}
+
+/* The texts of exit statuses 0, 1, …, up to NULL. */
+static void put_statuses(struct lk_buf *out, const char *const *text)
+{
     lk_buf_puts(out, ".SH EXIT STATUS\n");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        put_term(out, rows[i][0], NULL);
-        put_lines(out, rows[i][1]);
-    }
+    for (char status[] = "0"; *text != NULL; status[0]++)
+        put_item(out, status, NULL, *text++);
+}
+
+/* Of a program that has options, which follow. */
+static void put_opening(struct lk_buf *out, const char *synopsis, const char *about)
+{
+    lk_buf_puts(out, ".SH SYNOPSIS\n");
+    put_lines(out, synopsis);
+    lk_buf_puts(out, ".SH DESCRIPTION\n");
+    put_lines(out, about);
 }
 
 /* ---- lanekeeper.1 ---- */
@@ -118,20 +130,16 @@ static void put_command(void *owner, const struct usage *usage)
     lk_buf_puts(out, ".PP\n");
     put_lines(out, usage->about);
     while ((row = options_next(usage, row)) != NULL) {
-        put_term(out, row->name, row->value);
-        put_lines(out, row->help);
+        put_item(out, row->name, row->value, row->help);
     }
 }
 
 static void put_environment(struct lk_buf *out)
 {
     lk_buf_puts(out, ".SH ENVIRONMENT\n");
-    put_term(out, "LANEKEEPER_ADDRESS", NULL);
-    put_lines(out, "where the daemon is, for commands that are told neither an address nor a configuration");
-    put_term(out, "NO_COLOR", NULL);
-    put_lines(out, "if it is not empty, `lanekeeper top` shows no colours");
-    put_term(out, "TMPDIR", NULL);
-    put_lines(out, "where large shards are decoded, and private daemons have their sockets");
+    put_item(out, "LANEKEEPER_ADDRESS", NULL, "where the daemon is, for commands that are told neither an address nor a configuration");
+    put_item(out, "NO_COLOR", NULL, "if it is not empty, `lanekeeper top` shows no colours");
+    put_item(out, "TMPDIR", NULL, "where large shards are decoded, and private daemons have their sockets");
 }
 
 void manual_lanekeeper(struct lk_buf *out)
@@ -154,7 +162,9 @@ void manual_lanekeeper(struct lk_buf *out)
         }
         free(name);
     }
-    put_statuses(out);
+    static const char *const statuses[] = {"all is well", "a problem was found", "wrong arguments",
+                                           "no daemon could be reached", NULL};
+    put_statuses(out, statuses);
     put_environment(out);
     lk_buf_puts(out, ".SH EXAMPLES\n.EX\nlanekeeper init data\nlanekeeper index lanekeeper.yaml\n"
                      "lanekeeper explain lanekeeper.yaml\nlanekeeperd lanekeeper.yaml &\nlanekeeper top lanekeeper.yaml\n"
@@ -166,30 +176,22 @@ void manual_lanekeeper(struct lk_buf *out)
 
 void manual_lanekeeperd(struct lk_buf *out)
 {
+    static const char *const statuses[] = {"stopped as asked",
+                                           "could not start or go on: standard error has the reason",
+                                           "wrong arguments",
+                                           NULL};
     put_head(out, "lanekeeperd", 8, "serve streams of training batches");
-    lk_buf_puts(out, ".SH SYNOPSIS\n");
-    put_lines(out, daemon_synopsis);
-    lk_buf_puts(out, ".SH DESCRIPTION\n");
-    put_lines(out, daemon_about);
+    put_opening(out, daemon_synopsis, daemon_about);
     lk_buf_puts(out, ".SH OPTIONS\n");
     for (const struct daemon_argument *row = daemon_arguments(); row->name != NULL; row++) {
-        put_term(out, row->name, row->value);
-        put_lines(out, row->help);
+        put_item(out, row->name, row->value, row->help);
     }
-    put_term(out, "--help", NULL);
-    put_lines(out, "says this");
-    put_term(out, "--version", NULL);
-    put_lines(out, "says which version it is");
+    put_item(out, "--help", NULL, "says this");
+    put_item(out, "--version", NULL, "says which version it is");
     lk_buf_puts(out, ".SH SIGNALS\n");
     put_lines(out, "SIGTERM and SIGINT stop it once what it was doing is put away, within `runtime.drain_timeout`; a second "
                    "one stops it at once. SIGHUP and SIGPIPE change nothing.");
-    lk_buf_puts(out, ".SH EXIT STATUS\n");
-    put_term(out, "0", NULL);
-    put_lines(out, "stopped as asked");
-    put_term(out, "1", NULL);
-    put_lines(out, "could not start or go on: standard error has the reason");
-    put_term(out, "2", NULL);
-    put_lines(out, "wrong arguments");
+    put_statuses(out, statuses);
     lk_buf_puts(out, ".SH SEE ALSO\n.BR lanekeeper (1),\n.BR lanekeeper\\-worker (8),\n.BR lanekeeper.yaml (5)\n");
 }
 
@@ -197,11 +199,12 @@ void manual_lanekeeperd(struct lk_buf *out)
 
 void manual_worker(struct lk_buf *out)
 {
+    static const char *const statuses[] = {"the daemon ended",
+                                           "refused by the daemon, or it was gone for longer than `--reconnect`: standard error has the reason",
+                                           "wrong arguments",
+                                           NULL};
     put_head(out, "lanekeeper-worker", 8, "read and tokenise rows for a lanekeeperd");
-    lk_buf_puts(out, ".SH SYNOPSIS\n");
-    put_lines(out, worker_synopsis);
-    lk_buf_puts(out, ".SH DESCRIPTION\n");
-    put_lines(out, worker_about);
+    put_opening(out, worker_synopsis, worker_about);
     lk_buf_puts(out, ".PP\n");
     put_lines(out, "A daemon starts the workers of its own machine by itself (`runtime.workers`). On other machines they are "
                    "started by hand, as many as there are processors to spare, for a daemon whose configuration has "
@@ -211,19 +214,11 @@ void manual_worker(struct lk_buf *out)
     lk_buf_puts(out, ".SH OPTIONS\n");
     for (const struct worker_argument *row = worker_arguments(); row->name != NULL; row++) {
         char *name = lk_format("--%s", row->name);
-        put_term(out, name, row->value);
-        put_lines(out, row->help);
+        put_item(out, name, row->value, row->help);
         free(name);
     }
-    put_term(out, "--help", NULL);
-    put_lines(out, "says this");
-    lk_buf_puts(out, ".SH EXIT STATUS\n");
-    put_term(out, "0", NULL);
-    put_lines(out, "the daemon ended");
-    put_term(out, "1", NULL);
-    put_lines(out, "refused by the daemon, or it was gone for longer than `--reconnect`: standard error has the reason");
-    put_term(out, "2", NULL);
-    put_lines(out, "wrong arguments");
+    put_item(out, "--help", NULL, "says this");
+    put_statuses(out, statuses);
     lk_buf_puts(out, ".SH EXAMPLES\n.EX\nlanekeeper\\-worker \\-\\-connect tcp://trainer\\-0:7100 \\-\\-token\\-file worker.token\n.EE\n"
                      ".SH SEE ALSO\n.BR lanekeeper.yaml (5),\n.BR lanekeeperd (8)\n");
 }
@@ -233,8 +228,7 @@ void manual_worker(struct lk_buf *out)
 static void put_key(struct lk_buf *out, const struct lk_key *key, const char *name)
 {
     struct lk_buf expected = {0};
-    put_term(out, name, NULL);
-    put_lines(out, key->help);
+    put_item(out, name, NULL, key->help);
     lk_key_put_expected(&expected, key);
     lk_buf_puts(out, ".br\n");
     put_text(out, lk_buf_cstr(&expected));
