@@ -349,7 +349,7 @@ static bool pump_lane(struct cursor *c, uint32_t l, uint64_t limit)
 
     if (!may_run(lane, limit))
         return false;
-    while (may_run(lane, limit)) {
+    do {
         uint64_t position = lane_position(lane->lane);
         struct lk_item item;
         lane->planned = 0;
@@ -380,7 +380,7 @@ static bool pump_lane(struct cursor *c, uint32_t l, uint64_t limit)
                 save_lane(c, lane);
             moved = true;
         }
-    }
+    } while (may_run(lane, limit));
     list_dropped(c, l);
     return moved;
 }
